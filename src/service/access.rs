@@ -34,6 +34,8 @@ use crate::store::access::Token;
 pub(super) struct Caller {
     /// The name of the token, or `issuer/subject`.
     pub(super) name: String,
+    /// The same, with the name of a person who signed in, for approvals.
+    pub(super) display_name: String,
     /// The hash of the token, or of the issuer's rule: names need not be unique.
     pub(super) token: Fingerprint,
     pub(super) role: Role,
@@ -45,7 +47,7 @@ pub(super) struct Caller {
 impl Caller {
     fn from_token(token: Token) -> Self {
         let Token { name, sha256, role, scope, can_create, .. } = token;
-        Self { name, token: sha256, role, scope, can_create }
+        Self { display_name: name.clone(), name, token: sha256, role, scope, can_create }
     }
 
     /// Authorizes an approval in a flow for an environment, or for all.
@@ -280,9 +282,9 @@ impl FromRequestParts<App> for Authenticated {
     }
 }
 
-/// The hash of a token in place of a request's `Authorization`: that of the session, for the data of a page.
-#[derive(Clone, Copy)]
-pub(super) struct SessionToken(pub(super) Fingerprint);
+/// The permissions of a session in place of a request's `Authorization`, for the data of a page.
+#[derive(Clone)]
+pub(super) struct SessionToken(pub(super) Token);
 
 /// The token of a request. Returns 401 without a valid one, and 429 after too many requests without one. Tokens of issuers
 /// are valid for the organization of the path.
@@ -292,9 +294,11 @@ async fn authenticate(
     parts: &Parts,
     organization: Option<&str>,
 ) -> Result<Token, Problem> {
-    let session = parts.extensions.get().map(|SessionToken(token)| *token);
-    let bearer = bearer(&parts.headers).filter(|_| session.is_none());
-    let hash = session.or_else(|| bearer.map(Fingerprint::from_content));
+    if let Some(SessionToken(token)) = parts.extensions.get() {
+        return Ok(token.clone());
+    }
+    let bearer = bearer(&parts.headers);
+    let hash = bearer.map(Fingerprint::from_content);
     let mut problem = Problem::unauthorized();
     let jwt = bearer.and_then(|token| str::from_utf8(token).ok()).filter(|token| is_jwt(token));
     if let Some((jwt, hash)) = jwt.zip(hash) {

@@ -1,4 +1,5 @@
-//! Addresses and secrets of notification targets, from the bootstrap file. They are kept in memory only.
+//! Addresses of notification targets, secrets and the switch of the token form, from the bootstrap file. They are kept in
+//! memory only.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,7 +62,7 @@ pub enum SmtpTls {
     None,
 }
 
-/// All addresses of the bootstrap file.
+/// All addresses and secrets of the bootstrap file.
 #[derive(Debug, Clone, Default)]
 pub struct AddressBook {
     /// Certificate authorities, in addition to the system's.
@@ -70,6 +71,10 @@ pub struct AddressBook {
     pub smtp: Option<Smtp>,
     /// Address per target.
     pub targets: BTreeMap<TargetKey, Address>,
+    /// Client secret per organization and issuer.
+    pub client_secrets: BTreeMap<(String, String), SecretString>,
+    /// Whether a token cannot be exchanged for a session.
+    pub is_token_sign_in_off: bool,
 }
 
 /// The current address book.

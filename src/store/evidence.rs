@@ -59,6 +59,7 @@ struct AllowanceRow {
 struct ApprovedRow {
     target: Fingerprint,
     environment: Option<String>,
+    created_by: Option<String>,
     content: Json<ApprovalContent>,
 }
 
@@ -343,18 +344,20 @@ impl Transaction {
         let rows: Vec<ApprovedRow> = fetch_for_all!(
             self,
             |query| {
-                query.push("SELECT target, environment, content FROM approvals WHERE organization = ");
+                query.push(
+                    "SELECT target, environment, created_by, content FROM approvals WHERE organization = ",
+                );
                 query.push_bind(organization);
                 query.push(" AND closed_at IS NULL AND state = 'APPROVED' AND target IN");
             },
             artifacts,
             ""
         );
-        let parse = |ApprovedRow { target, environment, content: Json(content) }: ApprovedRow| {
+        let parse = |ApprovedRow { target, environment, created_by, content: Json(content) }: ApprovedRow| {
             let environment = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
             let environment = environment.map_err(|_| Error::Unreadable("an environment's name"))?;
             let approvers = content.approvals.into_iter().map(|sign_off| sign_off.approved_by).collect();
-            Ok((target, ApprovalEvidence { environment, approvers }))
+            Ok((target, ApprovalEvidence { environment, created_by, approvers }))
         };
         rows.into_iter().map(parse).collect()
     }

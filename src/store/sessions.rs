@@ -1,7 +1,9 @@
 //! Stores the sessions of signed-in browsers.
 
+use super::columns::{Json, json};
 use super::transaction::execute;
 use super::{Error, Store, Transaction};
+use crate::domain::evidence::identity::Person;
 use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
@@ -9,8 +11,10 @@ use crate::store::from_row::optional_from_row;
 /// A session.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// The hash of its token, which may have been closed since.
+    /// The hash of its token, which may have been closed since, or of its person.
     pub token: Fingerprint,
+    /// The person who signed in at an issuer; `None` for a session of a token.
+    pub person: Option<Person>,
     /// When it was created and last used.
     pub times: SessionTimes,
 }
@@ -18,8 +22,8 @@ pub struct Session {
 impl Store {
     /// The session with this hash, whether or not it has expired.
     pub async fn session(&self, session: Fingerprint) -> Result<Option<Session>, Error> {
-        const SELECT: &str = "SELECT token, created_at, last_used_at FROM sessions WHERE sha256 = $1";
-        let row: Option<(Fingerprint, Timestamp, Timestamp)> = match self {
+        const SELECT: &str = "SELECT token, person, created_at, last_used_at FROM sessions WHERE sha256 = $1";
+        let row: Option<(Fingerprint, Json<Option<Person>>, Timestamp, Timestamp)> = match self {
             Self::Sqlite(pools) => sqlx::query(SELECT)
                 .bind(session)
                 .fetch_optional(pools.authentication()?)
@@ -31,8 +35,9 @@ impl Store {
                 .await
                 .and_then(optional_from_row)?,
         };
-        let session = |(token, created_at, last_used_at)| Session {
+        let session = |(token, Json(person), created_at, last_used_at)| Session {
             token,
+            person,
             times: SessionTimes { created_at, last_used_at },
         };
         Ok(row.map(session))
@@ -40,21 +45,22 @@ impl Store {
 }
 
 impl Transaction {
-    /// Opens a session for a token, identified by the hash of its secret. Ends the least recently used sessions of the
-    /// token beyond `max_sessions`.
+    /// Opens a session for a token or a person, identified by the hash of its secret. Ends the least recently used sessions
+    /// of the token or person beyond `max_sessions`.
     pub async fn open_session(
         &mut self,
         session: Fingerprint,
         token: Fingerprint,
+        person: Option<&Person>,
         now: Timestamp,
         max_sessions: u32,
     ) -> Result<(), Error> {
-        const INSERT: &str =
-            "INSERT INTO sessions (sha256, token, created_at, last_used_at) VALUES ($1, $2, $3, $3)";
+        const INSERT: &str = "INSERT INTO sessions (sha256, token, person, created_at, last_used_at) VALUES ($1, $2, $3, $4, $4)";
         const DELETE: &str = "
             DELETE FROM sessions WHERE token = $1 AND sha256 NOT IN
             (SELECT sha256 FROM sessions WHERE token = $1 ORDER BY last_used_at DESC, created_at DESC LIMIT $2)";
-        execute!(self, INSERT, session, token, now);
+        let person = person.map(json).transpose()?;
+        execute!(self, INSERT, session, token, &person, now);
         execute!(self, DELETE, token, i64::from(max_sessions));
         Ok(())
     }

@@ -82,7 +82,7 @@ database.commit()
 `;
 
 /** Starts the service in a folder. */
-async function serve(folder) {
+export async function serve(folder) {
   const args = ['serve', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--log-format', 'text'];
   const child = spawn(SUPERCARGO, [...args, '--database', 'sqlite:evidence.db', '--bootstrap', 'bootstrap.yaml'], {
     cwd: folder, stdio: ['ignore', 'ignore', 'pipe'],

@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn approved() -> Evidence {
-        let approvals = vec![ApprovalEvidence { environment: None, approvers: vec![] }];
+        let approvals = vec![ApprovalEvidence { environment: None, created_by: None, approvers: vec![] }];
         Evidence { approvals, ..Evidence::default() }
     }
 

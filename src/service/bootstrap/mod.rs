@@ -135,7 +135,10 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     for warning in warnings {
         tracing::warn!("bootstrap file: {warning}");
     }
-    app.identities.remote.wake();
+    // A task does it again within 30 s.
+    if let Err(error) = app.identities.load(&app.site.store).await {
+        tracing::warn!("failed to read issuers from the database: {}", describe(&error));
+    }
     for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
         app.limiter.admitted(token.sha256);
     }

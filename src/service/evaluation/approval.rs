@@ -78,7 +78,7 @@ pub(crate) async fn approve(
     let state = if decision.is_some() { ApprovalState::Approved } else { ApprovalState::Pending };
     let sign_off = decision.map(|(comment, url)| SignOff {
         comment: comment.as_str().to_owned(),
-        approved_by: caller.name.clone(),
+        approved_by: caller.display_name.clone(),
         approval_url: url.as_str().to_owned(),
         timestamp: now,
     });
@@ -142,7 +142,8 @@ pub(crate) async fn withdraw(
         return Ok(approval);
     }
     let now = app.site.now().after(Some(approval.modified_at));
-    let withdrawal = Withdrawal { by: caller.name.clone(), comment: comment.as_str().to_owned(), at: now };
+    let withdrawal =
+        Withdrawal { by: caller.display_name.clone(), comment: comment.as_str().to_owned(), at: now };
     transaction.withdraw_approval(organization, flow.as_str(), number, &withdrawal).await?;
     let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target);
     finish(evaluating, caller, organization, flow, (number, approval.target), change, now).await

@@ -46,9 +46,11 @@ pub(crate) struct ReadPermits {
 #[derive(Debug, Clone)]
 pub(crate) struct SignedIn {
     pub(crate) organization: String,
-    /// The name of the token that the session belongs to.
+    /// The name of the token that the session belongs to, or `issuer/subject`.
     pub(crate) name: String,
-    /// The role and scope of the token.
+    /// The same, with the name of the person who signed in at an issuer.
+    pub(crate) display_name: String,
+    /// The role and scope of the token or person.
     pub(crate) role: Role,
     pub(crate) scope: Scope,
     /// The path and query of the requested page.

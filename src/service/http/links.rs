@@ -108,6 +108,16 @@ impl Links {
         format!("{}{path}", self.base.path().trim_end_matches('/'))
     }
 
+    /// The URL to which a provider redirects after a sign-in.
+    pub(crate) fn sign_in_callback(&self) -> String {
+        self.below(&["ui"], &["sign-in", "callback"]).into()
+    }
+
+    /// The URL to which a provider redirects after a sign-out.
+    pub(crate) fn sign_in(&self) -> String {
+        self.below(&["ui"], &["sign-in"]).into()
+    }
+
     /// A link that signs in once. The code is a query parameter, since logs contain paths.
     pub(crate) fn invitation(&self, code: &str) -> String {
         let mut url = self.below(&["ui"], &["sign-in"]);

@@ -1,23 +1,30 @@
-//! Requests the keys of an issuer (OIDC Discovery 1.0, section 4).
+//! Requests the metadata and keys of an issuer (OIDC Discovery 1.0, section 4), and ID tokens.
 //!
-//! Called by the task in `refresh`, with a client that permits no internal addresses and no redirects.
+//! Called by the task in `refresh` and by `sign_in`, with a client that permits no internal addresses and no redirects.
 
 use std::io;
 use std::time::Duration;
 
 use reqwest::StatusCode;
-use reqwest::header::{ACCEPT, CACHE_CONTROL, HeaderMap};
+use reqwest::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
+use url::form_urlencoded::byte_serialize;
 
 use super::key_set::{KeySet, KeySetError};
-use super::remote_keys::DEFAULT_AGE;
-use crate::domain::escape::Escaped;
+use super::remote_keys::{DEFAULT_AGE, Discovered, Endpoints};
+use crate::domain::escape::{Escaped, shortened};
 use crate::service::outbound::GuardedClient;
+
+/// Timeout of both requests for keys, and of the request for an ID token.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of a response, in bytes. Sets of keys with certificates take some kilobytes.
 const MAX_BYTES: usize = 512 * 1024;
+
+/// Maximum length of an error code in the log, in characters.
+const MAX_ERROR: usize = 100;
 
 /// A failed request for keys. The operator sees it in the log, and clients do not.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +53,10 @@ pub(in crate::service) enum DiscoveryError {
     OtherIssuer { url: String, expected: String, actual: String },
     #[error("the response of {0} has no usable key")]
     Keys(String, #[source] KeySetError),
+    #[error("the metadata of the issuer has no {0} with http or https")]
+    Endpoint(&'static str),
+    #[error("{0} rejected the code: {code}", code = Escaped(.1))]
+    Rejected(String, String),
 }
 
 /// The metadata of an issuer.
@@ -53,6 +64,9 @@ pub(in crate::service) enum DiscoveryError {
 pub(in crate::service) struct Metadata {
     issuer: String,
     jwks_uri: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    end_session_endpoint: Option<String>,
 }
 
 /// The metadata of an issuer, which must name exactly the expected URL as its issuer.
@@ -74,14 +88,60 @@ pub(in crate::service) async fn metadata(
     Ok(metadata)
 }
 
-/// The keys of an issuer, and how long they may be cached.
-pub(super) async fn keys(client: &GuardedClient, issuer: &str) -> Result<(KeySet, Duration), DiscoveryError> {
-    let url = metadata(client, issuer).await?.jwks_uri;
+/// The keys and endpoints of an issuer, and how long they may be cached.
+pub(super) async fn discover(
+    client: &GuardedClient,
+    issuer: &str,
+) -> Result<(Discovered, Duration), DiscoveryError> {
+    let metadata = metadata(client, issuer).await?;
+    let url = metadata.jwks_uri;
     let url: Url = url.parse().map_err(|_| DiscoveryError::Url(url))?;
     let (body, max_age) = get(client, &url).await?;
-    match KeySet::parse(&body) {
-        Ok(keys) => Ok((keys, max_age.unwrap_or(DEFAULT_AGE))),
-        Err(error) => Err(DiscoveryError::Keys(url.into(), error)),
+    let keys = match KeySet::parse(&body) {
+        Ok(keys) => keys,
+        Err(error) => return Err(DiscoveryError::Keys(url.into(), error)),
+    };
+    // Pages link to them.
+    let endpoint =
+        |url: Option<String>| url?.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let endpoints = Endpoints {
+        authorization: endpoint(metadata.authorization_endpoint),
+        token: endpoint(metadata.token_endpoint),
+        end_session: endpoint(metadata.end_session_endpoint),
+    };
+    Ok((Discovered { keys, endpoints }, max_age.unwrap_or(DEFAULT_AGE)))
+}
+
+/// The ID token for a code (OIDC Core 1.0, section 3.1.3). `credentials` are the client ID and secret.
+pub(super) async fn exchange(
+    client: &GuardedClient,
+    url: &Url,
+    credentials: Option<(&str, &str)>,
+    form: String,
+) -> Result<String, DiscoveryError> {
+    /// The members of either response that are used.
+    #[derive(Deserialize)]
+    struct Response {
+        id_token: Option<String>,
+        error: Option<String>,
+    }
+    let mut request = permitted(client, url).await?.post(url.clone()).header(ACCEPT, "application/json");
+    request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form);
+    if let Some((id, secret)) = credentials {
+        // Both are encoded before (RFC 6749, section 2.3.1).
+        let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        request = request.basic_auth(encoded(id), Some(encoded(secret)));
+    }
+    let (status, _, body) = send(url, request).await?;
+    let response: Result<Response, _> = parse(url, &body);
+    match response {
+        Ok(Response { id_token: Some(token), .. }) if status == StatusCode::OK => Ok(token),
+        Ok(Response { error: Some(error), .. }) => {
+            Err(DiscoveryError::Rejected(url.to_string(), shortened(&error, MAX_ERROR)))
+        }
+        _ if status != StatusCode::OK => Err(DiscoveryError::Status(url.to_string(), status)),
+        // The cause may quote a token.
+        _ => Err(DiscoveryError::Rejected(url.to_string(), "expected JSON with id_token".to_owned())),
     }
 }
 
@@ -90,14 +150,24 @@ fn parse<T: DeserializeOwned>(url: &Url, body: &[u8]) -> Result<T, DiscoveryErro
 }
 
 async fn get(client: &GuardedClient, url: &Url) -> Result<(Vec<u8>, Option<Duration>), DiscoveryError> {
-    let failed = |error: reqwest::Error| DiscoveryError::Http(url.to_string(), error.without_url());
-    let permitted =
-        client.client(url).await.map_err(|error| DiscoveryError::Address(url.to_string(), error))?;
-    let mut response =
-        permitted.get(url.clone()).header(ACCEPT, "application/json").send().await.map_err(failed)?;
-    if response.status() != StatusCode::OK {
-        return Err(DiscoveryError::Status(url.to_string(), response.status()));
+    let request = permitted(client, url).await?.get(url.clone()).header(ACCEPT, "application/json");
+    match send(url, request).await? {
+        (StatusCode::OK, max_age, body) => Ok((body, max_age)),
+        (status, ..) => Err(DiscoveryError::Status(url.to_string(), status)),
     }
+}
+
+async fn permitted<'a>(client: &'a GuardedClient, url: &Url) -> Result<&'a reqwest::Client, DiscoveryError> {
+    client.client(url).await.map_err(|error| DiscoveryError::Address(url.to_string(), error))
+}
+
+/// Sends a request. Returns status, `max-age` and body of the response.
+async fn send(
+    url: &Url,
+    request: reqwest::RequestBuilder,
+) -> Result<(StatusCode, Option<Duration>, Vec<u8>), DiscoveryError> {
+    let failed = |error: reqwest::Error| DiscoveryError::Http(url.to_string(), error.without_url());
+    let mut response = request.send().await.map_err(failed)?;
     let max_age = max_age(response.headers());
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
@@ -106,7 +176,7 @@ async fn get(client: &GuardedClient, url: &Url) -> Result<(Vec<u8>, Option<Durat
         }
         body.extend_from_slice(&chunk);
     }
-    Ok((body, max_age))
+    Ok((response.status(), max_age, body))
 }
 
 /// The `max-age` of a response (RFC 9111, section 5.2.2.1).

@@ -12,11 +12,13 @@
 //! | `remote_keys` | cached keys of an issuer, and when to refresh them |
 //! | `discovery` | the requests to an issuer |
 //! | `refresh` | the task that refreshes keys |
+//! | `sign_in` | sign-in of people at an issuer |
 
 mod discovery;
 mod key_set;
 pub(in crate::service) mod refresh;
 pub(in crate::service) mod remote_keys;
+pub(in crate::service) mod sign_in;
 mod token;
 
 use std::collections::HashMap;
@@ -28,7 +30,7 @@ pub(in crate::service) use self::key_set::KeySet;
 use self::remote_keys::{RemoteKeyRegistry, RemoteKeys};
 pub(in crate::service) use self::token::is_jwt;
 use self::token::{Token, unverified_issuer};
-use crate::domain::evidence::identity::{Claims, Issuer, Rule, TokenError};
+use crate::domain::evidence::identity::{Claims, Issuer, Person, Rule, TokenError};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::access::Token as Grant;
 use crate::store::issuers::StoredIssuer;
@@ -43,11 +45,21 @@ pub(in crate::service) struct Identities {
 }
 
 /// Issuers by the identifier of their row, whose content never changes.
-type Issuers = HashMap<Uuid, Arc<KnownIssuer>>;
+pub(in crate::service) type Issuers = HashMap<Uuid, Arc<KnownIssuer>>;
 
-struct KnownIssuer {
+pub(in crate::service) struct KnownIssuer {
+    organization: String,
     issuer: Issuer,
     keys: Keys,
+}
+
+/// An issuer where people sign in.
+pub(in crate::service) struct Provider {
+    /// The row of the issuer.
+    pub(in crate::service) id: Uuid,
+    pub(in crate::service) organization: String,
+    pub(in crate::service) issuer: Issuer,
+    pub(in crate::service) remote: Arc<RemoteKeys>,
 }
 
 enum Keys {
@@ -91,20 +103,14 @@ impl Identities {
         waiting: Waiting,
     ) -> Result<Grant, AuthenticationError> {
         let url = unverified_issuer(text).ok_or(TokenError::UnknownIssuer)?;
-        let ids = store.issuer_ids(organization, &url).await?;
-        if ids.is_empty() {
+        let issuers = self.open(store, organization, &url).await?;
+        if issuers.is_empty() {
             return Err(TokenError::UnknownIssuer.into());
         }
         let token = Token::parse(text)?;
-        let mut known = self.known();
-        if ids.iter().any(|id| !known.contains_key(id)) {
-            known = self.load(store).await?;
-        }
-        let mut issuers: Vec<_> = ids.iter().filter_map(|id| known.get(id)).collect();
-        issuers.sort_by(|one, other| one.issuer.name.cmp(&other.issuer.name));
         let mut error = AuthenticationError::Invalid(TokenError::UnknownIssuer);
         for known in issuers {
-            let KnownIssuer { issuer, keys } = known.as_ref();
+            let KnownIssuer { issuer, keys, .. } = known.as_ref();
             let verified = self.verify(&token, keys, now, waiting).await;
             match verified.and_then(|claims| Ok(grant(issuer, organization, &claims, now)?)) {
                 Ok(grant) => return Ok(grant),
@@ -114,6 +120,62 @@ impl Identities {
             }
         }
         Err(error)
+    }
+
+    /// The open issuers of an organization with this URL, by name.
+    async fn open(
+        &self,
+        store: &Store,
+        organization: &str,
+        url: &str,
+    ) -> Result<Vec<Arc<KnownIssuer>>, Error> {
+        let ids = store.issuer_ids(organization, url).await?;
+        let mut known = self.known();
+        if ids.iter().any(|id| !known.contains_key(id)) {
+            known = self.load(store).await?;
+        }
+        let mut issuers: Vec<_> = ids.iter().filter_map(|id| known.get(id)).cloned().collect();
+        issuers.sort_by(|one, other| one.issuer.name.cmp(&other.issuer.name));
+        Ok(issuers)
+    }
+
+    /// The issuers where people sign in, by name, as this process knows them: a change may be some seconds old.
+    pub(in crate::service) fn providers(&self) -> Vec<Provider> {
+        let known = self.known();
+        let provider = |(id, known): (&Uuid, &Arc<KnownIssuer>)| match &known.keys {
+            Keys::Remote(remote) if known.issuer.sign_in.is_some() => Some(Provider {
+                id: *id,
+                organization: known.organization.clone(),
+                issuer: known.issuer.clone(),
+                remote: Arc::clone(remote),
+            }),
+            _ => None,
+        };
+        let mut providers: Vec<_> = known.iter().filter_map(provider).collect();
+        providers.sort_by(|one, other| (&one.issuer.name, one.id).cmp(&(&other.issuer.name, other.id)));
+        providers
+    }
+
+    /// The permissions of a person by the rules of now; `None` if the identity has ended, or its issuer or rule was removed.
+    pub(in crate::service) async fn permissions(
+        &self,
+        store: &Store,
+        person: &Person,
+        now: Timestamp,
+    ) -> Result<Option<Grant>, Error> {
+        if person.expires_at <= now {
+            return Ok(None);
+        }
+        let issuers = self.open(store, &person.organization, &person.url).await?;
+        let issuer = issuers.iter().map(|known| &known.issuer).find(|issuer| issuer.name == person.issuer);
+        let rule = issuer
+            .filter(|issuer| issuer.sign_in.is_some())
+            .and_then(|issuer| issuer.rule_for_person(person));
+        let id = format!("{}\0{}\0{}", person.organization, person.issuer, person.subject);
+        let id = Fingerprint::from_content(id.as_bytes());
+        let grant =
+            |rule| permitted(rule, &person.organization, person.caller(), id, Some(person.expires_at), now);
+        Ok(rule.map(grant))
     }
 
     /// Verifies the signature, with new keys if the current ones do not fit: the issuer may have rotated them.
@@ -131,7 +193,7 @@ impl Identities {
             Keys::Fixed(keys) => return Ok(token.verify(keys)?),
             Keys::Remote(remote) => remote,
         };
-        let verify = || remote.current(now).map(|keys| token.verify(&keys));
+        let verify = || remote.current(now).map(|found| token.verify(&found.keys));
         let mut verified = verify();
         if matches!(verified, None | Some(Err(TokenError::UnknownKey | TokenError::Signature)))
             && waiting == Waiting::Permitted
@@ -143,7 +205,7 @@ impl Identities {
     }
 
     /// Reads the issuers from the database. Keys of those that are known already stay in memory.
-    async fn load(&self, store: &Store) -> Result<Arc<Issuers>, Error> {
+    pub(in crate::service) async fn load(&self, store: &Store) -> Result<Arc<Issuers>, Error> {
         let mut transaction = store.read().await?;
         let stored = transaction.issuers(None).await?;
         drop(transaction);
@@ -169,7 +231,7 @@ impl Identities {
                 Keys::Fixed(Arc::new(keys.map_err(|_| Error::Unreadable("the keys of an issuer"))?))
             }
         };
-        Ok(KnownIssuer { issuer, keys })
+        Ok(KnownIssuer { organization: organization.to_owned(), issuer, keys })
     }
 
     fn known(&self) -> Arc<Issuers> {
@@ -181,20 +243,31 @@ impl Identities {
 fn grant(issuer: &Issuer, organization: &str, claims: &Claims, now: Timestamp) -> Result<Grant, TokenError> {
     claims.check(&issuer.url, &issuer.audience, now)?;
     let subject = claims.subject()?;
-    let rule = issuer.rules.iter().find(|rule| rule.matches(claims));
-    let rule = rule.ok_or_else(|| TokenError::NoRule(issuer.name.clone()))?;
-    Ok(Grant {
+    let rule = issuer.rule(claims).ok_or_else(|| TokenError::NoRule(issuer.name.clone()))?;
+    let sha256 = identifier(organization, &issuer.name, rule);
+    Ok(permitted(rule, organization, format!("{}/{subject}", issuer.name), sha256, claims.expiry(), now))
+}
+
+fn permitted(
+    rule: &Rule,
+    organization: &str,
+    name: String,
+    sha256: Fingerprint,
+    expires_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Grant {
+    Grant {
         organization: organization.to_owned(),
-        name: format!("{}/{subject}", issuer.name),
-        sha256: identifier(organization, &issuer.name, rule),
+        name,
+        sha256,
         role: rule.role,
         scope: rule.scope.clone(),
         can_create: rule.can_create,
-        expires_at: claims.expiry(),
+        expires_at,
         created_at: now,
         created_by: None,
         last_used_at: None,
-    })
+    }
 }
 
 /// Identifies the callers of a rule for limits, in place of the hash of a static token. Not each subject: an issuer may

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::discovery::{self, DiscoveryError};
+use super::discovery::{self, DiscoveryError, TIMEOUT};
 use super::remote_keys::RemoteKeys;
 use crate::domain::escape::Escaped;
 use crate::process::error_causes::describe;
@@ -16,9 +16,6 @@ use crate::service::outbound::GuardedClient;
 
 /// Interval of the search for keys to refresh, besides those that requests want.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Timeout of both requests to an issuer.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Refreshes keys until `shutdown`. Issuers do not wait for each other.
 pub(in crate::service) async fn run(app: App, shutdown: CancellationToken) {
@@ -50,7 +47,7 @@ pub(in crate::service) async fn run(app: App, shutdown: CancellationToken) {
 /// Requests the keys of an issuer, with the certificate authorities of the current bootstrap file.
 async fn refresh(app: App, keys: Arc<RemoteKeys>) {
     let requested = match GuardedClient::new(&app.allowed_internal, &app.addresses.current().authorities) {
-        Ok(client) => timeout(TIMEOUT, discovery::keys(&client, &keys.url))
+        Ok(client) => timeout(TIMEOUT, discovery::discover(&client, &keys.url))
             .await
             .unwrap_or(Err(DiscoveryError::TimedOut(TIMEOUT))),
         Err(error) => Err(DiscoveryError::Client(error)),

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
+use url::Url;
 
 use super::key_set::KeySet;
 use crate::domain::failure_log::{FailureLog, LogAction};
@@ -53,9 +54,23 @@ pub(in crate::service) struct RemoteKeys {
     waiting: Semaphore,
 }
 
+/// The result of a refresh.
+pub(in crate::service) struct Discovered {
+    pub(super) keys: KeySet,
+    pub(in crate::service) endpoints: Endpoints,
+}
+
+/// Where people sign in and out, if the issuer is a provider for people.
+pub(in crate::service) struct Endpoints {
+    pub(super) authorization: Option<Url>,
+    pub(super) token: Option<Url>,
+    /// The page that ends the session at the provider.
+    pub(in crate::service) end_session: Option<Url>,
+}
+
 struct State {
-    /// The keys, and when they were requested.
-    keys: Option<(Arc<KeySet>, Timestamp)>,
+    /// The keys and endpoints, and when they were requested.
+    keys: Option<(Arc<Discovered>, Timestamp)>,
     max_age: Duration,
     attempted_at: Option<Timestamp>,
     is_refreshing: bool,
@@ -75,11 +90,6 @@ impl RemoteKeyRegistry {
         issuers.insert(key, Arc::downgrade(&keys));
         self.wake.notify_one();
         keys
-    }
-
-    /// Makes the task look for new issuers.
-    pub(in crate::service) fn wake(&self) {
-        self.wake.notify_one();
     }
 
     /// All issuers in use.
@@ -121,8 +131,8 @@ impl RemoteKeys {
         }
     }
 
-    /// The keys; `None` before the first successful refresh, and a day after the last one.
-    pub(in crate::service) fn current(&self, now: Timestamp) -> Option<Arc<KeySet>> {
+    /// The keys and endpoints; `None` before the first successful refresh, and a day after the last one.
+    pub(in crate::service) fn current(&self, now: Timestamp) -> Option<Arc<Discovered>> {
         let state = self.lock();
         let (keys, at) = state.keys.as_ref()?;
         (now.distance(*at) < MAX_USE).then(|| Arc::clone(keys))
@@ -135,9 +145,6 @@ impl RemoteKeys {
         registry: &RemoteKeyRegistry,
         now: Timestamp,
     ) -> Result<bool, store::Error> {
-        const LIMIT: store::Error = store::Error::Busy(
-            "the keys of the issuer of this token are being refreshed; too many requests wait",
-        );
         const SLOW: store::Error =
             store::Error::Busy("the issuer of this token does not respond; it is requested again");
         let mut refreshed = self.refreshed.subscribe();
@@ -150,10 +157,16 @@ impl RemoteKeys {
                 state.is_wanted = true;
             }
         }
-        let _permit = self.waiting.try_acquire().map_err(|_| LIMIT)?;
+        let _permit = self.wait()?;
         registry.wake.notify_one();
         timeout(MAX_WAIT, refreshed.changed()).await.map_err(|_| SLOW)?.map_err(|_| SLOW)?;
         Ok(true)
+    }
+
+    /// The permit to wait for a response of the issuer.
+    pub(super) fn wait(&self) -> Result<SemaphorePermit<'_>, store::Error> {
+        const LIMIT: store::Error = store::Error::Busy("too many requests wait for the issuer of this token");
+        self.waiting.try_acquire().map_err(|_| LIMIT)
     }
 
     /// Starts a refresh if one is due. The caller must end it.
@@ -169,7 +182,7 @@ impl RemoteKeys {
     }
 
     /// Ends a refresh with new keys and their maximum age. Returns whether it had failed before.
-    pub(super) fn succeeded(&self, keys: KeySet, max_age: Duration, now: Timestamp) -> bool {
+    pub(super) fn succeeded(&self, keys: Discovered, max_age: Duration, now: Timestamp) -> bool {
         let mut state = self.lock();
         state.keys = Some((Arc::new(keys), now));
         state.max_age = max_age.clamp(MIN_INTERVAL, MAX_AGE);

@@ -1,6 +1,6 @@
 //! HTML pages below `/ui/`, rendered from the store.
 //!
-//! A page requires a session, which the user opened with a token. Pages write nothing except sessions and approvals, load
+//! A page requires a session, which the user opened with a token or at an identity provider. Pages write nothing except sessions and approvals, load
 //! nothing from other hosts, and work without scripts. Data that the user may not see returns 404, like data that does not exist.
 
 mod access_review;
@@ -15,6 +15,7 @@ mod form;
 mod organization;
 mod parts;
 mod policies;
+mod provider;
 mod pure;
 mod search;
 mod session;
@@ -56,6 +57,8 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/style.css", get(async || file("text/css; charset=utf-8", STYLE)))
         .route("/script.js", get(async || file("text/javascript; charset=utf-8", SCRIPT)))
         .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
+        .route("/sign-in/provider", get(provider::start))
+        .route("/sign-in/callback", get(provider::callback))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/{organization}", get(organization::page))
         .route("/{organization}/environments/{environment}", get(environment::page))

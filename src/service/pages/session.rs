@@ -19,6 +19,7 @@ use super::form::check_origin;
 use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
 use crate::domain::evidence::access::{Operation, Scope};
+use crate::domain::evidence::identity::Person;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::access::{
     Caller, PathRest, SessionToken, find_token, path_parameters, run, use_connection,
@@ -29,6 +30,7 @@ use crate::service::http::problem::Problem;
 use crate::service::limits::cpu_share::CpuShare;
 use crate::service::limits::permit::{self, Permit};
 use crate::store;
+use crate::store::access::Token;
 
 /// The header of a live page's update, which is no use of the session.
 const UPDATE: &str = "supercargo-update";
@@ -36,8 +38,8 @@ const UPDATE: &str = "supercargo-update";
 /// A valid session.
 struct Session {
     user: SignedIn,
-    /// The hash of the session's token.
-    token: Fingerprint,
+    /// The session's token, or the permissions of its person.
+    token: Token,
 }
 
 /// A browser, signed in or not.
@@ -81,7 +83,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let Session { user, token } = require_session(app, parts).await?;
-        let permits = permits(app, token, &user.organization).await?;
+        let permits = permits(app, token.sha256, &user.organization).await?;
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
@@ -103,8 +105,8 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationForm<Rest> {
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
-        let SignedIn { name, role, scope, .. } = user;
-        let caller = Caller { name, token, role, scope, can_create: false };
+        let SignedIn { name, display_name, role, scope, .. } = user;
+        let caller = Caller { name, display_name, token: token.sha256, role, scope, can_create: false };
         Ok(Self { organization, rest, caller, _permit: permit })
     }
 }
@@ -199,13 +201,14 @@ async fn session(
 ) -> Result<Option<Session>, Problem> {
     let Some((hash, session)) = stored_session(app, context, headers).await? else { return Ok(None) };
     let (now, timeouts) = (app.site.now(), &app.limits.session);
-    let user = if session.times.is_expired(now, timeouts) {
+    let token = if session.times.is_expired(now, timeouts) {
         None
     } else {
-        // A session ends with its token.
-        user_of_token(app, session.token, &context.target).await?
+        // A session ends with its token, or with the permissions of its person.
+        session_token(app, &session).await?
     };
-    let Some(user) = user else {
+    let user = token.as_ref().and_then(|token| user(token, session.person.as_ref(), &context.target));
+    let Some((token, user)) = token.zip(user) else {
         app.limiter.session_ended(hash);
         return Ok(None);
     };
@@ -219,7 +222,7 @@ async fn session(
     }
     context.set_token_name(&user.name);
     context.set_user(&user);
-    Ok(Some(Session { user, token: session.token }))
+    Ok(Some(Session { user, token }))
 }
 
 /// Timeout of the permit to record the use of a session. Short, since a page waits for it and the next page retries.
@@ -238,20 +241,31 @@ async fn record_use(
     transaction.commit().await
 }
 
-/// The user of a token that is valid and may read.
-pub(super) async fn user_of_token(
+/// The token of a session, if it is valid, or the current permissions of its person.
+pub(super) async fn session_token(
     app: &App,
-    token: Fingerprint,
-    target: &str,
-) -> Result<Option<SignedIn>, store::Error> {
-    let Some(token) = find_token(app, Some(token)).await? else { return Ok(None) };
+    session: &store::sessions::Session,
+) -> Result<Option<Token>, store::Error> {
+    match &session.person {
+        None => find_token(app, Some(session.token)).await,
+        Some(person) => app.identities.permissions(&app.site.store, person, app.site.now()).await,
+    }
+}
+
+/// The user of a token or person that may read.
+pub(super) fn user(token: &Token, person: Option<&Person>, target: &str) -> Option<SignedIn> {
     let may_read = token.role.permits(&Scope::default(), Operation::Read).is_ok();
-    let user = SignedIn {
-        organization: token.organization,
-        name: token.name,
+    may_read.then(|| SignedIn {
+        organization: token.organization.clone(),
+        name: token.name.clone(),
+        display_name: person.map_or_else(|| token.name.clone(), ToString::to_string),
         role: token.role,
-        scope: token.scope,
+        scope: token.scope.clone(),
         target: target.to_owned(),
-    };
-    Ok(may_read.then_some(user))
+    })
+}
+
+/// The user of a static token that is valid and may read.
+pub(super) async fn user_of_token(app: &App, token: Fingerprint) -> Result<Option<SignedIn>, store::Error> {
+    Ok(find_token(app, Some(token)).await?.and_then(|token| user(&token, None, "")))
 }

@@ -1,4 +1,5 @@
-//! Sign-in and sign-out: exchanges a token of role `read`, `approve` or `admin`, or a one-time link, for a session.
+//! Sign-in and sign-out: exchanges a token of role `read`, `approve` or `admin`, or a one-time link, for a session. `provider`
+//! opens the sessions of people who sign in at an issuer.
 
 use std::time::Instant;
 
@@ -8,19 +9,25 @@ use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
+use url::form_urlencoded::Serializer;
 use url::{Position, Url};
 
 use super::form::{Form, check_origin};
 use super::parts::cookie::Cookie;
+use super::parts::escape::text;
 use super::parts::layout;
 use super::parts::refusal::Refusal;
-use super::session::{Browser, ended_cookie, signed_in, stored_session, user_of_token, write_permits};
+use super::session::{
+    Browser, ended_cookie, session_token, signed_in, stored_session, user_of_token, write_permits,
+};
+use crate::domain::evidence::identity::Person;
 use crate::domain::model::Fingerprint;
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
+use crate::service::identity::Provider;
 use crate::service::invitation::Redeemed;
 use crate::service::maintenance::random::random;
 
@@ -70,9 +77,9 @@ pub(super) async fn form(
         Redeemed::Invalid => None,
     };
     if let Some(token) = token
-        && let Some(user) = user_of_token(&app, token, "").await?
+        && let Some(user) = user_of_token(&app, token).await?
     {
-        return open_session(&app, token, &user, &headers, "").await;
+        return open_session(&app, token, None, &user, &headers, "").await;
     }
     if let Some(user) = signed_in(&app, &context, &headers).await? {
         // The browser has used this link before.
@@ -85,20 +92,41 @@ pub(super) async fn form(
     Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())
 }
 
-fn form_page(app: &App, next: &str, problem: Option<&str>) -> layout::HtmlPage {
+/// The form, below the providers of the organization of `next`, or of all.
+pub(super) fn form_page(app: &App, next: &str, problem: Option<&str>) -> layout::HtmlPage {
+    let path = local_path(app, next).unwrap_or_default();
+    let below = path.strip_prefix(&app.site.links.page(&[])).unwrap_or_default();
+    let organization = below.split(['/', '?']).nth(1).unwrap_or_default();
+    let mut providers = app.identities.providers();
+    providers.retain(|provider| organization.is_empty() || organization == provider.organization);
+    let takes_token = !app.addresses.current().is_token_sign_in_off;
     let content = html! {
         section.narrow {
             h1 { "Sign in" }
-            p { "Use a token of role " code { "read" } ", " code { "approve" } " or " code { "admin" } ". The session "
-                "ends after inactivity, or with the token." }
-            @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
-            form method="post" action=(app.site.links.page(&["sign-in"])) {
-                // Password managers store a password under a user name.
-                input type="text" value="token" autocomplete="username" hidden;
-                label for="token" { "Token" }
-                input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
-                input type="hidden" name="next" value=(next);
-                button type="submit" { "Sign in" }
+            @if let Some(problem) = problem { p.problem role="alert" { (text(problem)) } }
+            @for provider in &providers {
+                @let query = Serializer::new(String::new())
+                    .append_pair("issuer", &provider.id.to_string()).append_pair("next", next).finish();
+                p {
+                    a.button href={ (app.site.links.page(&["sign-in", "provider"])) "?" (query) } {
+                        "Sign in with " (text(&provider.issuer.name))
+                    }
+                }
+            }
+            @if takes_token {
+                p { @if providers.is_empty() { "Use" } @else { "Or use" } " a token of role " code { "read" } ", "
+                    code { "approve" } " or " code { "admin" } ". The session ends after inactivity, or with the token." }
+                form method="post" action=(app.site.links.page(&["sign-in"])) {
+                    // Password managers store a password under a user name.
+                    input type="text" value="token" autocomplete="username" hidden;
+                    label for="token" { "Token" }
+                    input id="token" name="token" type="password" autocomplete="current-password" required
+                        autofocus[providers.is_empty()];
+                    input type="hidden" name="next" value=(next);
+                    button type="submit" { "Sign in" }
+                }
+            } @else if providers.is_empty() {
+                p { "No provider for sign-in is available here. Ask the administrator of the service." }
             }
         }
     };
@@ -114,21 +142,26 @@ pub(super) async fn sign_in(
 ) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
     let form = SignInForm::read(&app, &headers, body).await?;
+    if app.addresses.current().is_token_sign_in_off {
+        let problem = "Tokens cannot sign in here. Use a provider.";
+        return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
+    }
     let token = Fingerprint::from_content(form.token.trim().as_bytes());
     app.limiter.check(context.peer, Some(token))?;
-    let Some(user) = user_of_token(&app, token, "").await? else {
+    let Some(user) = user_of_token(&app, token).await? else {
         app.limiter.refused(context.peer, Some(token));
         let problem = "Invalid token. Use a token of role read, approve or admin.";
         return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
     };
     app.limiter.admitted(token);
-    open_session(&app, token, &user, &headers, &form.next).await
+    open_session(&app, token, None, &user, &headers, &form.next).await
 }
 
-/// Replaces the session of the browser by a new one of this token, and redirects to the page `next`.
-async fn open_session(
+/// Replaces the session of the browser by a new one of this token or person, and redirects to the page `next`.
+pub(super) async fn open_session(
     app: &App,
     token: Fingerprint,
+    person: Option<&Person>,
     user: &SignedIn,
     headers: &HeaderMap,
     next: &str,
@@ -147,7 +180,7 @@ async fn open_session(
         transaction.close_session(Fingerprint::from_content(previous.as_bytes())).await?;
     }
     let session = Fingerprint::from_content(secret.as_bytes());
-    transaction.open_session(session, token, now, timeouts.max_per_token).await?;
+    transaction.open_session(session, token, person, now, timeouts.max_per_token).await?;
     let audit = Audit::from_token(&user.name, &user.organization, "signed in".to_owned());
     audit.record_once(&mut transaction, now).await?;
     transaction.commit().await?;
@@ -157,7 +190,7 @@ async fn open_session(
     Ok(([(SET_COOKIE, cookie.set(&secret))], Redirect::to(&next)).into_response())
 }
 
-/// Ends the session.
+/// Ends the session. If a provider opened it, links to the page that ends the session there.
 pub(super) async fn sign_out(
     State(app): State<App>,
     context: RequestContext,
@@ -165,17 +198,42 @@ pub(super) async fn sign_out(
 ) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
     let cookie = Cookie::from_base_url(app.site.links.base());
+    let mut signed_out = Redirect::to(&app.site.links.page(&["sign-in"])).into_response();
     if let Some((session, stored)) = stored_session(&app, &context, &headers).await? {
         // Sessions of invalid tokens share the permits of an organization without a name.
-        let user = user_of_token(&app, stored.token, "").await?;
-        let organization = user.map(|user| user.organization).unwrap_or_default();
+        let token = session_token(&app, &stored).await?;
+        let organization = token.map(|token| token.organization).unwrap_or_default();
         let _permits = write_permits(&app, &organization, app.limits.permit_timeout).await?;
         let mut transaction = app.site.store.write().await?;
         transaction.close_session(session).await?;
         transaction.commit().await?;
         app.limiter.session_ended(session);
+        if let Some(page) = stored.person.and_then(|person| signed_out_page(&app, &person)) {
+            signed_out = page.into_response();
+        }
     }
-    Ok(([(SET_COOKIE, cookie.clear())], Redirect::to(&app.site.links.page(&["sign-in"]))).into_response())
+    Ok(([(SET_COOKIE, cookie.clear())], signed_out).into_response())
+}
+
+/// The page with a link to sign out at the provider (OIDC RP-Initiated Logout 1.0), if that has one.
+fn signed_out_page(app: &App, person: &Person) -> Option<layout::HtmlPage> {
+    let is_theirs = |provider: &Provider| {
+        provider.organization == person.organization && provider.issuer.name == person.issuer
+    };
+    let Provider { issuer, remote, .. } = app.identities.providers().into_iter().find(is_theirs)?;
+    let mut url = remote.current(app.site.now())?.endpoints.end_session.clone()?;
+    url.query_pairs_mut()
+        .append_pair("client_id", &issuer.audience)
+        .append_pair("post_logout_redirect_uri", &app.site.links.sign_in());
+    let content = html! {
+        section.narrow {
+            h1 { "Signed out" }
+            p { "You are signed out." }
+            p { a.button href=(url) { "Sign out at " (text(&issuer.name)) ", too" } }
+            p { a href=(app.site.links.page(&["sign-in"])) { "Sign in" } }
+        }
+    };
+    Some(layout::page(&app.site, "Signed out", None, &content))
 }
 
 /// Resolves `next` like a browser. `None` unless it is a page of this service, to prevent open redirects.

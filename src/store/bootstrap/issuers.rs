@@ -4,7 +4,7 @@ use sqlx::types::Uuid;
 
 use super::Journal;
 use crate::domain::evidence::access::Scope;
-use crate::domain::evidence::identity::Issuer;
+use crate::domain::evidence::identity::{Issuer, SignIn};
 use crate::domain::model::Timestamp;
 use crate::store::columns::json;
 use crate::store::transaction::execute;
@@ -12,7 +12,7 @@ use crate::store::{Error, Transaction};
 
 /// Describes an issuer for the audit log.
 fn describe(issuer: &Issuer) -> String {
-    let Issuer { name, url, audience, jwks, rules } = issuer;
+    let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
     let rules = rules.iter().map(|rule| {
         let scope =
             if rule.scope == Scope::default() { String::new() } else { format!(" for {}", rule.scope) };
@@ -21,7 +21,11 @@ fn describe(issuer: &Issuer) -> String {
     });
     let rules: Vec<_> = rules.collect();
     let keys = if jwks.is_some() { ", with keys from a file" } else { "" };
-    format!("issuer {name} of {url} for audience {audience}{keys} ({})", rules.join("; "))
+    let sign_in = sign_in.as_ref().map_or_else(String::new, |SignIn { scopes, max_age }| {
+        let within = max_age.map_or_else(String::new, |max_age| format!(" within {} s", max_age.as_secs()));
+        format!(", with sign-in of people{within} and scopes [{}]", scopes.join(", "))
+    });
+    format!("issuer {name} of {url} for audience {audience}{keys}{sign_in} ({})", rules.join("; "))
 }
 
 impl Transaction {

@@ -176,6 +176,9 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (issuer("issuer: 'https://h/?a'", "claims: {sub: x}"), &["issuers[0].issuer", "without query"]),
         (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an https URL"]),
         (issuer("audience: ''", "claims: {sub: x}"), &["issuers[0].audience", "1 to 255 bytes"]),
+        (issuer("signIn: {clientId: x}", "claims: {sub: x}"), &["issuers[0].audience", "the clientId of signIn"]),
+        (issuer("signIn: {clientId: a, scopes: [a b]}", "claims: {sub: x}"), &["signIn.scopes", "without spaces"]),
+        (issuer("signIn: {clientId: a, clientSecret: {}}", "claims: {sub: x}"), &["signIn.clientSecret", "one of"]),
         (issuer("jwks: {file: none.json}", "claims: {sub: x}"), &["issuers[0].jwks.file", "none.json"]),
         (issuer("jwks: {file: bootstrap.yaml}", "claims: {sub: x}"), &["issuers[0].jwks.file", "JSON Web Key Set"]),
         (issuer("", ""), &["issuers[0].rules", "at least one rule"]),
@@ -415,6 +418,7 @@ async fn example_file_is_valid() {
     std::fs::write(folder.path().join("bootstrap.yaml"), complete).unwrap();
     std::fs::write(folder.path().join("pager.url"), "https://hooks.example.com/T0/B0/credential").unwrap();
     std::fs::write(folder.path().join("pager.secret"), ADMIN).unwrap();
+    std::fs::write(folder.path().join("sso.secret"), ADMIN).unwrap();
     assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
     assert_eq!(
         database.rows("SELECT content FROM targets").await,

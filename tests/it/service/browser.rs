@@ -5,30 +5,35 @@ use reqwest::header::{CONTENT_TYPE, COOKIE, ORIGIN, SET_COOKIE};
 use super::test_service::{Options, client};
 use super::{READER, Response, TestService};
 
-/// Keeps one cookie and does not follow redirects.
+/// Keeps the cookies of a session and of a sign-in, and does not follow redirects.
 pub struct Browser<'a> {
     service: &'a TestService,
     http: reqwest::Client,
     pub cookie: Option<String>,
+    pub sign_in_cookie: Option<String>,
 }
 
 impl<'a> Browser<'a> {
     pub fn new(service: &'a TestService) -> Self {
         let http = client(&Options::default()).redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { service, http, cookie: None }
+        Self { service, http, cookie: None, sign_in_cookie: None }
     }
 
     async fn send(&mut self, request: reqwest::RequestBuilder) -> Response {
-        let request = match &self.cookie {
-            Some(cookie) => request.header(COOKIE, cookie),
-            None => request,
-        };
+        let cookies = self.cookie.iter().chain(&self.sign_in_cookie);
+        let request = cookies.fold(request, |request, cookie| request.header(COOKIE, cookie));
         let response = Response::from_request(request).await;
-        if let Some(set) = response.headers.get(SET_COOKIE) {
+        for set in response.headers.get_all(SET_COOKIE) {
             let set = set.to_str().unwrap();
             let (cookie, attributes) = set.split_once("; ").unwrap();
             assert!(attributes.starts_with("Path=/; HttpOnly; SameSite=Lax"), "{set}");
-            self.cookie = (!attributes.contains("Max-Age=0")).then(|| cookie.to_owned());
+            let kept = (!attributes.contains("Max-Age=0")).then(|| cookie.to_owned());
+            if cookie.contains("sign-in=") {
+                assert!(attributes.contains("Max-Age=600"), "{set}");
+                self.sign_in_cookie = kept;
+            } else {
+                self.cookie = kept;
+            }
         }
         response
     }

@@ -29,13 +29,13 @@ const AGENT: &str = "system:serviceaccount:supercargo:supercargo";
 const REPORT_PROD: &str = "/environments/acme/prod/report/K8S";
 
 /// The private key of an issuer, with its key ID.
-enum Key {
+pub enum Key {
     Rsa(&'static str, RsaKeyPair),
     Ec(&'static str, EcdsaKeyPair),
     Ed(&'static str, Ed25519KeyPair),
 }
 
-fn encode(bytes: impl AsRef<[u8]>) -> String {
+pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
@@ -48,7 +48,7 @@ impl Key {
         Self::Ec(id, EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap())
     }
 
-    fn ed(id: &'static str) -> Self {
+    pub fn ed(id: &'static str) -> Self {
         Self::Ed(id, Ed25519KeyPair::generate().unwrap())
     }
 
@@ -71,7 +71,7 @@ impl Key {
     }
 
     /// A token with this header, to which `alg` and the key ID are added unless it has its own.
-    fn sign(&self, algorithm: &str, header: Value, claims: &Value) -> String {
+    pub fn sign(&self, algorithm: &str, header: Value, claims: &Value) -> String {
         let (Self::Rsa(id, _) | Self::Ec(id, _) | Self::Ed(id, _)) = self;
         let mut whole = json!({"alg": algorithm, "typ": "JWT", "kid": id});
         extend(&mut whole, header);
@@ -92,7 +92,7 @@ impl Key {
     }
 }
 
-fn jwks(keys: &[&Key]) -> Value {
+pub fn jwks(keys: &[&Key]) -> Value {
     // Keys that the service cannot use do not disturb it.
     let mut all =
         vec![json!({"kty": "oct", "kid": "symmetric", "k": "AAAA"}), json!({"kty": "new"}), json!(7)];
@@ -179,32 +179,32 @@ fn claims(issuer: &str, clock: &TestClock) -> Value {
     json!({"iss": issuer, "sub": AGENT, "aud": "supercargo", "iat": now, "nbf": now, "exp": now + 600})
 }
 
-fn with(claims: &Value, changes: Value) -> Value {
+pub fn with(claims: &Value, changes: Value) -> Value {
     let mut claims = claims.clone();
     extend(&mut claims, changes);
     claims
 }
 
 /// A clock that the test advances, up to the system's time.
-struct TestClock {
+pub struct TestClock {
     control: ClockControl,
     behind: AtomicU64,
 }
 
 impl TestClock {
-    fn new() -> (Clock, Self) {
+    pub fn new() -> (Clock, Self) {
         let (clock, control) = Clock::adjustable();
         let this = Self { control, behind: AtomicU64::new(5 * 86_400) };
         this.advance(0);
         (clock, this)
     }
 
-    fn advance(&self, seconds: u64) {
+    pub fn advance(&self, seconds: u64) {
         let behind = self.behind.fetch_sub(seconds, Ordering::Relaxed) - seconds;
         self.control.set_back(Duration::from_secs(behind));
     }
 
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
         now - self.behind.load(Ordering::Relaxed)
     }

@@ -46,6 +46,7 @@ mod report;
 mod retention;
 mod rolling_upgrade;
 mod server;
+mod sign_in;
 mod slow_clients;
 mod statement;
 mod test_service;

@@ -5,7 +5,7 @@
 //! hidden by a success in another.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Policy;
 use super::expression::{Condition, EvaluationError, Variables};
@@ -217,12 +217,16 @@ impl ApprovalRule {
         let applicable = facts.evidence.approvals.iter().filter(|approval| {
             approval.environment.as_ref().is_none_or(|name| Some(name) == facts.environment)
         });
-        // An approval without names, as earlier clients sent it, counts as one person.
-        let mut persons: BTreeSet<&str> = BTreeSet::new();
+        // An approval without names, as earlier clients sent it, counts as one person. A person who signed in may have
+        // changed the shown name between two approvals.
+        let mut persons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for approval in applicable {
-            persons.extend(approval.approvers.iter().map(String::as_str));
+            for approver in &approval.approvers {
+                let person = approval.created_by.as_ref().unwrap_or(approver);
+                persons.entry(person).or_default().push(approver);
+            }
             if approval.approvers.is_empty() {
-                persons.insert("");
+                persons.entry("").or_default();
             }
         }
         let approved = persons.len();
@@ -231,7 +235,8 @@ impl ApprovalRule {
             if authors.is_empty() && approved > 0 {
                 return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::UnknownAuthor);
             }
-            persons.retain(|person| !person.is_empty() && !authors.iter().any(|a| is_same(a, person)));
+            let is_author = |name: &&str| authors.iter().any(|author| is_same(author, name));
+            persons.retain(|person, names| !person.is_empty() && !names.iter().any(is_author));
         }
         if persons.len() >= usize::try_from(self.count).unwrap_or(usize::MAX) {
             return Evaluated::single(Outcome::Satisfied, ResolutionKind::Satisfied);

@@ -72,6 +72,8 @@ pub struct AttestationEvidence {
 pub struct ApprovalEvidence {
     /// The approved environment; `None` for any.
     pub environment: Option<EnvironmentName>,
+    /// The name of the token that made it, or `issuer/subject`; `None` if the bootstrap file declares it.
+    pub created_by: Option<String>,
     /// The persons who approved it.
     pub approvers: Vec<String>,
 }

@@ -25,7 +25,7 @@ use crate::domain::model::{
 
 pub(super) use action::{Action, Reference, Smtp, Target};
 pub(super) use approval::Approval;
-pub(super) use issuer::{Issuer, Rule};
+pub(super) use issuer::{Issuer, Rule, SignIn};
 pub(super) use policy::Policy;
 
 /// Organizations, tokens, flows and environments of `supercargo serve`.
@@ -41,6 +41,8 @@ pub(super) struct File {
     pub(super) authorities: Option<PathBuf>,
     /// Mail server for targets of type EMAIL.
     pub(super) smtp: Option<Smtp>,
+    /// Whether people can sign in to pages with a token (default: true).
+    pub(super) token_sign_in: Option<bool>,
     /// Organizations, at least one. Removing one disables it and its tokens; its data stays, and its last retention still applies.
     pub(super) organizations: Vec<Organization>,
 }

@@ -105,7 +105,8 @@ fn plan(file: File, sha256: Fingerprint, path: &Path) -> Result<(Plan, AddressBo
     if file.generation < 0 {
         return Err(("generation".into(), "expected a number from 0".into()));
     }
-    let mut book = AddressBook::default();
+    let is_token_sign_in_off = file.token_sign_in == Some(false);
+    let mut book = AddressBook { is_token_sign_in_off, ..AddressBook::default() };
     if let Some(file) = &file.authorities {
         book.authorities = secret::authorities(file, path).map_err(|why| ("authorities".to_owned(), why))?;
     }
@@ -160,7 +161,8 @@ fn resolve(
         let ownership = Ownership { repositories: flow.repositories, images: flow.images };
         flows.push(Flow { name: flow.name, ownership, tags: flow.tags, template: flow.template, approvals });
     }
-    let issuers = issuers::resolve(organization.issuers, &format!("{place}.issuers"), path)?;
+    let name = organization.name.as_str();
+    let issuers = issuers::resolve(organization.issuers, name, &format!("{place}.issuers"), path, book)?;
     let policies = policies::resolve(organization.policies, &format!("{place}.policies"), path)?;
     let mut environments = Vec::new();
     for (n, environment) in organization.environments.into_iter().enumerate() {

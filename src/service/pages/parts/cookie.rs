@@ -1,36 +1,41 @@
-//! The session cookie (RFC 6265): its name and attributes.
+//! The cookies of a session and of a sign-in at a provider (RFC 6265): names and attributes.
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 
-/// The variant depends on whether browsers use TLS to reach the service.
+/// A cookie. If browsers use TLS to reach the service, it is only sent over TLS, and only set by this host (RFC 6265bis,
+/// "The `__Host-` Prefix").
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Cookie {
-    /// Only sent over TLS, and only set by this host (RFC 6265bis, "The `__Host-` Prefix").
-    Secure,
-    /// For plain HTTP.
-    Plain,
+pub(crate) struct Cookie {
+    name: &'static str,
+    attributes: &'static str,
 }
 
 impl Cookie {
-    /// The cookie of a service with this public URL.
+    /// The session cookie of a service with this public URL.
     pub(crate) fn from_base_url(base: &str) -> Self {
-        if base.starts_with("https://") { Self::Secure } else { Self::Plain }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Secure => "__Host-supercargo",
-            Self::Plain => "supercargo",
+        if is_tls(base) {
+            Self { name: "__Host-supercargo", attributes: "; Secure" }
+        } else {
+            Self { name: "supercargo", attributes: "" }
         }
     }
 
-    /// The session secret in the headers of a request.
+    /// The cookie of a sign-in at a provider, which may take ten minutes.
+    pub(crate) fn of_sign_in(base: &str) -> Self {
+        if is_tls(base) {
+            Self { name: "__Host-supercargo-sign-in", attributes: "; Max-Age=600; Secure" }
+        } else {
+            Self { name: "supercargo-sign-in", attributes: "; Max-Age=600" }
+        }
+    }
+
+    /// The value in the headers of a request.
     pub(crate) fn read(self, headers: &HeaderMap) -> Option<&str> {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.name()).map(|(_, secret)| secret)
+        pairs.find(|(name, _)| *name == self.name).map(|(_, secret)| secret)
     }
 
     /// This cookie, if the request has it.
@@ -40,17 +45,17 @@ impl Cookie {
 
     /// The `Set-Cookie` header. `SameSite=Lax`: links from other sites send the cookie, their forms do not.
     pub(crate) fn set(self, secret: &str) -> String {
-        let secure = match self {
-            Self::Secure => "; Secure",
-            Self::Plain => "",
-        };
-        format!("{}={secret}; Path=/; HttpOnly; SameSite=Lax{secure}", self.name())
+        format!("{}={secret}; Path=/; HttpOnly; SameSite=Lax{}", self.name, self.attributes)
     }
 
-    /// The `Set-Cookie` header that deletes the cookie.
+    /// The `Set-Cookie` header that deletes the cookie: of two attributes with one name, the last one counts.
     pub(crate) fn clear(self) -> String {
         format!("{}; Max-Age=0", self.set(""))
     }
+}
+
+fn is_tls(base: &str) -> bool {
+    base.starts_with("https://")
 }
 
 #[cfg(test)]
@@ -62,12 +67,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(COOKIE, "a=b; supercargo=secret".parse().unwrap());
         headers.append(COOKIE, "__Host-supercargo=other;c".parse().unwrap());
-        assert_eq!(Cookie::Plain.read(&headers), Some("secret"));
-        assert_eq!(Cookie::Secure.read(&headers), Some("other"));
-        assert_eq!(Cookie::Plain.read(&HeaderMap::new()), None);
-        assert!(
-            Cookie::Plain.sent_in(&headers).is_some() && Cookie::Plain.sent_in(&HeaderMap::new()).is_none()
-        );
+        let (plain, secure) = (Cookie::from_base_url("http://h"), Cookie::from_base_url("https://h"));
+        assert_eq!(plain.read(&headers), Some("secret"));
+        assert_eq!(secure.read(&headers), Some("other"));
+        assert_eq!(plain.read(&HeaderMap::new()), None);
+        assert!(plain.sent_in(&headers).is_some() && plain.sent_in(&HeaderMap::new()).is_none());
     }
 
     #[test]
@@ -80,6 +84,9 @@ mod tests {
             Cookie::from_base_url("http://[::1]:8080").set("x"),
             "supercargo=x; Path=/; HttpOnly; SameSite=Lax"
         );
-        assert!(Cookie::Plain.clear().ends_with("; Max-Age=0"));
+        assert_eq!(
+            Cookie::of_sign_in("https://example.com").clear(),
+            "__Host-supercargo-sign-in=; Path=/; HttpOnly; SameSite=Lax; Max-Age=600; Secure; Max-Age=0"
+        );
     }
 }

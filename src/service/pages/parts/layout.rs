@@ -153,7 +153,7 @@ fn header_tools(site: &Site, user: &SignedIn, query: &str) -> Markup {
             button type="submit" { "Search" }
         }
         form method="post" action=(site.links.page(&["sign-out"])) {
-            span { (text(&user.name)) }
+            span { (text(&user.display_name)) }
             button type="submit" { "Sign out" }
         }
     }

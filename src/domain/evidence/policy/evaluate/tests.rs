@@ -279,10 +279,26 @@ fn attestation_counts_until_it_is_too_old_and_within_its_limits() {
 fn approvals_count_persons_of_the_environment_other_than_the_author() {
     let approved = |environment: Option<&str>, approvers: &[&str]| ApprovalEvidence {
         environment: environment.map(|name| name.parse().unwrap()),
+        created_by: None,
         approvers: approvers.iter().map(|&name| name.to_owned()).collect(),
     };
     let author = &["Kim Doe <kim@example.com>", "kimd"][..];
+    let signed_in =
+        |name: &str| ApprovalEvidence { created_by: Some("sso/8f2".to_owned()), ..approved(None, &[name]) };
     for (rule, approvals, authors, expected) in [
+        (
+            "{count: 2}",
+            vec![signed_in("sso/8f2 (Kim)"), signed_in("sso/8f2 (Lee)")],
+            author,
+            "approved by 1 of 2 persons",
+        ),
+        (
+            "{not_author: true}",
+            vec![signed_in("sso/8f2 (Lee) <KIM@example.com>")],
+            author,
+            "not approved by others than the author",
+        ),
+        ("{not_author: true}", vec![signed_in("sso/8f2 (Lee) <lee@example.com>")], author, ""),
         ("{}", vec![], author, "not approved"),
         ("{}", vec![approved(Some("dev"), &["kim"])], author, "not approved"),
         ("{}", vec![approved(Some("dev"), &["kim"]), approved(Some("prod"), &["kim"])], author, ""),

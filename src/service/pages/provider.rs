@@ -1,0 +1,137 @@
+//! Sign-in at an identity provider (OIDC): sends the browser there, and opens a session when it returns.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
+use sqlx::types::Uuid;
+use url::form_urlencoded;
+
+use super::parts::cookie::Cookie;
+use super::parts::refusal::Refusal;
+use super::session;
+use super::sign_in::{form_page, open_session};
+use crate::domain::escape::{Escaped, shortened};
+use crate::domain::model::Fingerprint;
+use crate::process::error_causes::describe;
+use crate::service::app::App;
+use crate::service::http::context::RequestContext;
+use crate::service::http::parameters::Parameters;
+use crate::service::http::problem::Problem;
+use crate::service::identity::Provider;
+use crate::service::identity::sign_in::{Attempt, SignInError};
+
+/// Maximum length of a provider's error code on a page, in characters.
+const MAX_ERROR: usize = 100;
+
+/// Redirects to the provider.
+pub(super) async fn start(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
+    let parameters = Parameters::read(&uri, &["issuer", "next"])?;
+    let next = parameters.text("next").unwrap_or_default();
+    let Some(provider) = find(&app, parameters.parsed("issuer")?) else {
+        return Ok(denied(&app, next, "This provider was changed or removed. Sign in again."));
+    };
+    let (attempt, cookie) =
+        Attempt::new(&provider, app.site.links.sign_in_callback(), next).map_err(|error| {
+            tracing::error!("failed to start a sign-in: {error}");
+            Problem::defect()
+        })?;
+    let cookie = Cookie::of_sign_in(app.site.links.base()).set(&cookie);
+    match app.identities.authorization_url(&provider, &attempt, app.site.now()).await {
+        Ok(url) => Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response()),
+        Err(error) => rejected(&app, &provider, next, error),
+    }
+}
+
+/// Completes the sign-in. Its cookie is deleted in any case, so that each response of a provider is used once.
+pub(super) async fn callback(
+    State(app): State<App>,
+    context: RequestContext,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
+    let response = complete(&app, &context, &uri, &headers).await;
+    let cookie = Cookie::of_sign_in(app.site.links.base()).clear();
+    (AppendHeaders([(SET_COOKIE, cookie)]), response).into_response()
+}
+
+async fn complete(
+    app: &App,
+    context: &RequestContext,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Response, Refusal> {
+    // Providers add parameters of their own.
+    let query = uri.query().unwrap_or_default();
+    let parameters: HashMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let parameter = |name: &str| parameters.get(name).map(String::as_str);
+    let state = parameter("state").unwrap_or_default();
+    let hash = Fingerprint::from_content(state.as_bytes());
+    let (limited, _permit) = app.limiter.admit_unknown(context.peer, hash)?;
+    let refused = |response: Result<Response, Refusal>| {
+        app.limiter.refused(context.peer, Some(hash));
+        limited.clone().map_or(response, |problem| Err(problem.into()))
+    };
+    let cookie = Cookie::of_sign_in(app.site.links.base()).read(headers);
+    let attempt = cookie.and_then(|cookie| Attempt::from_cookie(cookie, state));
+    let found = attempt.and_then(|attempt| Some((find(app, attempt.issuer())?, attempt)));
+    // A response of another provider names that one (RFC 9207).
+    let found = found.filter(|(provider, _)| parameter("iss").is_none_or(|url| url == provider.issuer.url));
+    let Some((provider, attempt)) = found else {
+        let problem =
+            "This browser did not start this sign-in, or started it more than 10 minutes ago. Sign in again.";
+        return refused(Ok(denied(app, "", problem)));
+    };
+    let (name, next) = (&provider.issuer.name, &attempt.next);
+    let Some(code) = parameter("code").filter(|_| parameter("error").is_none()) else {
+        let error = shortened(parameter("error").unwrap_or("no code in the response"), MAX_ERROR);
+        let problem = format!(
+            "{name} did not sign you in: {error}. Sign in again, or ask the administrator of {name}."
+        );
+        return refused(Ok(denied(app, next, &problem)));
+    };
+    let (allowed, book, now) = (&app.allowed_internal, app.addresses.current(), app.site.now());
+    let person = match app.identities.person(&provider, &attempt, code, allowed, &book, now).await {
+        Ok(person) => person,
+        Err(error) if error.is_invalid() => return refused(rejected(app, &provider, next, error)),
+        Err(error) => return rejected(app, &provider, next, error),
+    };
+    let token = app.identities.permissions(&app.site.store, &person, app.site.now()).await?;
+    let Some((token, user)) =
+        token.and_then(|token| session::user(&token, Some(&person), "").map(|user| (token, user)))
+    else {
+        let caller = Escaped(&person.caller()).to_string();
+        tracing::info!("denied: sign-in of {caller}: no rule with role read, approve or admin matches");
+        let problem = format!(
+            "You are {person} at {name}, but may not read pages of this service. Ask its administrator for access."
+        );
+        return refused(Ok(denied(app, next, &problem)));
+    };
+    open_session(app, token.sha256, Some(&person), &user, headers, next).await
+}
+
+fn find(app: &App, id: Option<Uuid>) -> Option<Provider> {
+    app.identities.providers().into_iter().find(|provider| Some(provider.id) == id)
+}
+
+/// The sign-in page, with the reason why the sign-in failed.
+fn denied(app: &App, next: &str, problem: &str) -> Response {
+    (StatusCode::FORBIDDEN, form_page(app, next, Some(problem))).into_response()
+}
+
+/// The response to a failed sign-in. The operator sees the cause in the log, and the browser no more than its kind.
+fn rejected(app: &App, provider: &Provider, next: &str, error: SignInError) -> Result<Response, Refusal> {
+    let name = Escaped(&provider.issuer.name).to_string();
+    tracing::warn!("failed sign-in at issuer {name} of {}: {}", provider.organization, describe(&error));
+    match error {
+        SignInError::Unavailable(error) => Err(error.into()),
+        SignInError::Token(_) | SignInError::Provider(_) => {
+            let problem = format!(
+                "Sign-in with {name} failed: {error}. Sign in again, or ask the administrator of the service."
+            );
+            Ok(denied(app, next, &problem))
+        }
+    }
+}
