@@ -1,7 +1,10 @@
-"""Alerts and dashboards: equal to docs/metrics.md, and based on existing metrics."""
+"""Alerts and dashboards: equal to docs/metrics.md, based on existing metrics, and tested with promtool."""
 
 import json
 import re
+import subprocess
+import tempfile
+from pathlib import Path
 
 import promql_parser
 import yaml
@@ -39,7 +42,23 @@ def used(query):
     return set(re.findall(r"\b(?:supercargo|process)_\w+", words))
 
 
+def failed_tests():
+    """Runs the unit tests of alerts."""
+    tests = yaml.safe_load((ROOT / ".ci" / "chart" / "alerts_test.yaml").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        for component in CHAPTERS:
+            rules = yaml.safe_load((CHART / "alerts" / f"{component}.yaml").read_text())
+            groups = {"groups": [{"name": component, "rules": rules}]}
+            (Path(folder) / f"{component}.yaml").write_text(yaml.safe_dump(groups))
+        file = Path(folder) / "tests.yaml"
+        file.write_text(yaml.safe_dump(tests | {"rule_files": [f"{component}.yaml" for component in CHAPTERS]}))
+        ran = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    if ran.returncode != 0:
+        yield f"promtool: {ran.stdout}{ran.stderr}"
+
+
 def faults(renders):
+    yield from failed_tests()
     known = metrics()
     for component, chapter in CHAPTERS.items():
         text = (CHART / "alerts" / f"{component}.yaml").read_text()

@@ -27,6 +27,18 @@ pub enum Address {
         /// The URL, which is a credential.
         url: SecretString,
     },
+    /// A webhook of a workflow of Teams.
+    Teams {
+        /// The URL, which is a credential.
+        url: SecretString,
+    },
+    /// PagerDuty's Events API v2.
+    PagerDuty {
+        /// The URL.
+        url: SecretString,
+        /// The integration key of a service.
+        routing_key: SecretString,
+    },
     /// Mailboxes.
     Email {
         /// The recipients.

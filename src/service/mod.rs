@@ -237,6 +237,7 @@ impl Service {
         let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
         tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::silence::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::columns::Json;
 use super::transaction::fetch_for_all;
 use super::{Error, Transaction};
-use crate::domain::model::{Fingerprint, ReportedArtifact, ShortText, Text, Timestamp, UrlText};
+use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact, ShortText, Text, Timestamp, UrlText};
 
 /// An artifact in a flow: in its last trail there.
 #[derive(Debug, Clone)]
@@ -82,6 +83,32 @@ struct FlowRow {
 }
 
 impl Transaction {
+    /// The commits that the latest attestations of artifacts name.
+    pub async fn attested_commits(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<HashMap<Fingerprint, Vec<GitCommit>>, Error> {
+        let rows: Vec<(Fingerprint, Json<GitCommit>)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push(
+                    "SELECT l.fingerprint, a.git_commit_info
+                     FROM latest_attestations l JOIN attestations a ON a.id = l.attestation
+                     WHERE a.git_commit_info IS NOT NULL AND l.organization = ",
+                );
+                query.push_bind(organization).push(" AND l.fingerprint IN");
+            },
+            artifacts.iter().copied(),
+            " ORDER BY l.created_at, l.attestation"
+        );
+        let mut commits: HashMap<Fingerprint, Vec<GitCommit>> = HashMap::new();
+        for (artifact, Json(commit)) in rows {
+            commits.entry(artifact).or_default().push(commit);
+        }
+        Ok(commits)
+    }
+
     /// The flows and origins of artifacts. Artifacts of which no flow knows anything are absent.
     pub async fn known_artifacts(
         &mut self,

@@ -247,10 +247,13 @@ fn merge(mut events: Vec<Uuid>, waiting: usize, earlier: i64) -> Vec<(Uuid, i64)
     singles.chain([(last, merged.saturating_add(earlier))]).collect()
 }
 
-/// The order of notifications of a target: an environment's compliance comes first.
+/// The order of notifications of a target: an environment's compliance and silence come first.
 const fn priority(trigger: Trigger) -> i64 {
     match trigger {
-        Trigger::NonCompliantEnvironment | Trigger::CompliantEnvironment => 0,
+        Trigger::NonCompliantEnvironment
+        | Trigger::CompliantEnvironment
+        | Trigger::SilentEnvironment
+        | Trigger::ReportingEnvironment => 0,
         Trigger::StartedArtifact
         | Trigger::ExitedArtifact
         | Trigger::ScaledArtifact

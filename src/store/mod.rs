@@ -54,6 +54,7 @@ mod rows;
 mod runs;
 pub mod search;
 pub mod sessions;
+pub mod silence;
 mod statistics;
 pub mod tags;
 pub mod timeline;

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 
 use super::transaction::{execute, fetch_all, fetch_one};
 use super::{Error, Transaction};
-use crate::domain::model::{TargetKind, Timestamp};
+use crate::domain::model::{TargetKind, Timestamp, Trigger};
 
 /// An open target with a due notification.
 #[derive(Debug, Clone)]
@@ -173,6 +173,19 @@ impl Transaction {
         execute!(self, FAILURE, at, failed.target);
         execute!(self, RETRY, failed.last_error, failed.retry_at, failed.notification);
         Ok(execute!(self, DROP, at, failed.last_error, failed.target, failed.drop_before))
+    }
+
+    /// Whether a later event began or ended the condition of a notification's event, and has a notification for its target.
+    pub async fn is_superseded(&mut self, notification: Uuid) -> Result<bool, Error> {
+        const SELECT: &str = "
+            SELECT e.kind, later.kind FROM notifications n JOIN events e ON e.id = n.event
+            JOIN events later ON later.environment = e.environment AND later.occurred_at > e.occurred_at
+            JOIN notifications m ON m.event = later.id AND m.target = n.target
+            WHERE n.id = $1
+              AND later.kind IN ('ON_NON_COMPLIANT_ENV', 'ON_COMPLIANT_ENV', 'ON_SILENT_ENV', 'ON_REPORTING_ENV')";
+        let kinds: Vec<(String, String)> = fetch_all!(self, SELECT, notification);
+        let condition = |kind: &str| kind.parse::<Trigger>().ok().and_then(Trigger::condition);
+        Ok(kinds.iter().any(|(kind, later)| condition(kind) == condition(later)))
     }
 
     /// The pending notifications for open targets.

@@ -130,7 +130,8 @@ impl Transaction {
             |query| {
                 query.push("SELECT environment, (occurred_at - ").push_bind(since.micros());
                 query.push(
-                    ") / 3600000000, COUNT(*) FROM events WHERE kind <> 'ON_CHECKPOINT' AND occurred_at >= ",
+                    ") / 3600000000, COUNT(*) FROM events
+                     WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ",
                 );
                 query.push_bind(since.micros()).push(" AND environment IN");
             },

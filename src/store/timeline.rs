@@ -262,7 +262,10 @@ impl Transaction {
         let order = if is_oldest_first { "ASC" } else { "DESC" };
         let rows: Vec<(Json<Content>,)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new("SELECT content FROM events WHERE environment = ");
-            query.push_bind(environment).push(" AND kind <> 'ON_CHECKPOINT' AND occurred_at >= ");
+            query.push_bind(environment);
+            query.push(
+                " AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ",
+            );
             query.push_bind(from.micros()).push(" AND occurred_at < ").push_bind(until.micros());
             query.push(format!(" ORDER BY occurred_at {order}, id {order} LIMIT ")).push_bind(limit);
             query.push(" OFFSET ").push_bind(offset);

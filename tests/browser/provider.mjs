@@ -13,14 +13,15 @@ const USERS = {
   lee: { name: 'Lee Poe', groups: ['staff'] },
 };
 
-/** Starts the provider. `register` names the service that may use it. */
+/** Starts the provider. `register` names the service that may use it, `rotate` signs with the other published key, and `accessToken` is a JWT for an audience. */
 export async function provider() {
   let handle = null;
   const server = createServer((request, response) => handle(request, response));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const issuer = `http://127.0.0.1:${server.address().port}`;
-  const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' });
+  const key = (kid) => ({ ...generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'ES256' });
+  const keys = [key('first'), key('second')];
   const register = (base) => {
     const client = {
       client_id: 'pages',
@@ -29,9 +30,22 @@ export async function provider() {
       redirect_uris: [`${base}/ui/sign-in/callback`],
       post_logout_redirect_uris: [`${base}/ui/sign-in`],
     };
+    const pipeline = {
+      client_id: 'pipeline',
+      client_secret: CLIENT_SECRET,
+      grant_types: ['client_credentials'],
+      redirect_uris: [],
+      response_types: [],
+      id_token_signed_response_alg: 'ES256',
+    };
+    const resource = (audience) => ({ scope: 'attest', audience, accessTokenFormat: 'jwt', jwt: { sign: { alg: 'ES256' } } });
     const running = new Provider(issuer, {
-      clients: [client],
-      jwks: { keys: [{ ...key, kid: 'key', use: 'sig', alg: 'ES256' }] },
+      clients: [client, pipeline],
+      features: {
+        clientCredentials: { enabled: true },
+        resourceIndicators: { enabled: true, getResourceServerInfo: (_, uri) => resource(uri.slice('urn:'.length)) },
+      },
+      jwks: { keys },
       cookies: { keys: ['key of the cookies'] },
       claims: { profile: ['name'], email: ['email', 'email_verified'], groups: ['groups'] },
       // The ID token has all claims.
@@ -40,6 +54,18 @@ export async function provider() {
     });
     handle = running.callback();
   };
+  const rotate = (base) => {
+    keys.reverse();
+    register(base);
+  };
+  const accessToken = async (audience) => {
+    const response = await fetch(`${issuer}/token`, {
+      method: 'POST',
+      headers: { Authorization: `Basic ${btoa(`pipeline:${encodeURIComponent(CLIENT_SECRET)}`)}` },
+      body: new URLSearchParams({ grant_type: 'client_credentials', scope: 'attest', resource: `urn:${audience}` }),
+    });
+    return (await response.json()).access_token;
+  };
   register('http://127.0.0.1');
-  return { issuer, secret: CLIENT_SECRET, register, stop: () => server.close() };
+  return { issuer, secret: CLIENT_SECRET, register, rotate, accessToken, stop: () => server.close() };
 }

@@ -1,4 +1,4 @@
-// Sign-in at an OpenID provider in a browser: SUPERCARGO=PROGRAM node --test tests/browser/sign-in.test.mjs
+// Sign-in at an OpenID provider in a browser, and tokens of it: SUPERCARGO=PROGRAM node --test tests/browser/sign-in.test.mjs
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -25,6 +25,10 @@ organizations:
         rules:
           - {claims: {groups: approvers}, role: approve, flows: [cart], environments: [prod]}
           - {claims: {groups: staff}, role: read}
+      - name: ci
+        issuer: ${issuer}
+        audience: supercargo
+        rules: [{claims: {client_id: pipeline}, role: attest, flows: [cart]}]
 `;
 
 let chromium;
@@ -103,4 +107,25 @@ test('people sign in at a provider, approve, and sign out here and there', OPTIO
   await signIn(page, 'max');
   await page.getByRole('alert').filter({ hasText: 'You are sso/max at sso, but may not read pages of this service.' }).waitFor();
   await user.close();
+});
+
+test('a token that the provider issues to a pipeline attests in its flow, also after a key rotation', OPTIONS, async () => {
+  const attest = async (flow, token) => {
+    const body = new FormData();
+    body.append('data_json', JSON.stringify({ attestation_name: 'unit', junit_results: [] }));
+    const url = `${service.base}/api/v2/attestations/acme/${flow}/trail/t/junit`;
+    const response = await fetch(url, { method: 'POST', headers: { Authorization: `Bearer ${token}` }, body });
+    return [response.status, (await response.json()).message];
+  };
+  const first = await oidc.accessToken('supercargo');
+  assert.equal((await attest('cart', first))[0], 201);
+  assert.deepEqual(await attest('web', first), [403, 'this token with role attest does not list this flow']);
+  const [status, message] = await attest('cart', await oidc.accessToken('other'));
+  assert.equal(status, 401);
+  assert.match(message, /it is for another audience/);
+  oidc.rotate(service.base);
+  const second = await oidc.accessToken('supercargo');
+  const keyOf = (token) => JSON.parse(atob(token.split('.')[0])).kid;
+  assert.notEqual(keyOf(second), keyOf(first));
+  assert.equal((await attest('cart', second))[0], 201);
 });

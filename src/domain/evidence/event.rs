@@ -80,7 +80,11 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             Trigger::CompliantEnvironment if became(before, after, Compliance::Compliant) => {
                 events.push(Event { trigger, artifacts: Vec::new(), total: 0 });
             }
-            Trigger::NonCompliantEnvironment | Trigger::CompliantEnvironment | Trigger::Checkpoint => {}
+            Trigger::NonCompliantEnvironment
+            | Trigger::CompliantEnvironment
+            | Trigger::Checkpoint
+            | Trigger::SilentEnvironment
+            | Trigger::ReportingEnvironment => {}
             _ => events.extend(affected_by(trigger).chunks(MAX_ARTIFACTS).map(|artifacts| Event {
                 trigger,
                 artifacts: artifacts.to_vec(),
@@ -110,7 +114,10 @@ fn affects(trigger: Trigger, was: Option<&RunningArtifact>, is: Option<&RunningA
         Trigger::NonCompliantEnvironment => {
             is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant)
         }
-        Trigger::CompliantEnvironment | Trigger::Checkpoint => false,
+        Trigger::CompliantEnvironment
+        | Trigger::Checkpoint
+        | Trigger::SilentEnvironment
+        | Trigger::ReportingEnvironment => false,
     }
 }
 

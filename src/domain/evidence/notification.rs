@@ -86,6 +86,11 @@ pub struct Content {
     /// Why the environment runs too few artifacts, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub absence: Option<String>,
+    /// The last report before the silence, or the creation of the environment if it was never reported. Only of
+    /// `ON_SILENT_ENV` and `ON_REPORTING_ENV`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "service", schemars(with = "Option<f64>"))]
+    pub silent_since: Option<Timestamp>,
     /// The cause of the event.
     pub cause: Cause,
     /// The affected artifacts by fingerprint, at most 100. For an environment that became non-compliant, its
@@ -124,7 +129,7 @@ pub enum CauseKind {
     Bootstrap,
     /// A policy was changed, attached or detached.
     Policy,
-    /// An entry of the allow-list expired, or an attestation is too old for a policy.
+    /// An entry of the allow-list expired, an attestation is too old for a policy, or reports are missing.
     Time,
 }
 
@@ -132,10 +137,10 @@ pub enum CauseKind {
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Maximum number of artifacts in a text.
-const MAX_LISTED_ARTIFACTS: usize = 10;
+pub const MAX_LISTED_ARTIFACTS: usize = 10;
 
 /// Displayed hex digits of a fingerprint.
-const DISPLAYED_DIGITS: usize = 12;
+pub const DISPLAYED_DIGITS: usize = 12;
 
 impl EventContent {
     /// A summary in one escaped line.
@@ -149,11 +154,11 @@ impl EventContent {
         }
     }
 
-    /// Details, each an escaped line.
+    /// Details other than artifacts, each an escaped line.
     #[must_use]
-    pub fn lines(&self, merged_events: i64) -> Vec<String> {
+    pub fn notes(&self, merged_events: i64) -> Vec<String> {
         match self {
-            Self::Environment(content) => content.lines(merged_events),
+            Self::Environment(content) => content.notes(merged_events),
             Self::Checkpoint(content) => {
                 content.checkpoint.lines().map(|line| Escaped(line).to_string()).collect()
             }
@@ -170,6 +175,7 @@ impl Content {
             1 => "1 artifact".to_owned(),
             n => format!("{n} artifacts"),
         };
+        let since = self.silent_since.unwrap_or(self.occurred_at);
         let text = match self.trigger {
             Trigger::StartedArtifact => format!("{artifacts} started in {environment}"),
             Trigger::ExitedArtifact => format!("{artifacts} exited in {environment}"),
@@ -180,16 +186,17 @@ impl Content {
                 None => format!("{environment} is not compliant: {artifacts}"),
             },
             Trigger::CompliantEnvironment => format!("{environment} is compliant"),
+            Trigger::SilentEnvironment => format!("{environment} is silent: no report since {since}"),
+            Trigger::ReportingEnvironment => format!("{environment} is reported again: silent since {since}"),
             // An event of no environment.
             Trigger::Checkpoint => environment,
         };
         Escaped(&text).to_string()
     }
 
-    /// Details: a line for each artifact, a line for the number of further artifacts, the cause, and the number of
-    /// merged events.
+    /// The first artifacts, each an escaped line.
     #[must_use]
-    pub fn lines(&self, merged_events: i64) -> Vec<String> {
+    pub fn artifact_lines(&self) -> Vec<String> {
         let line = |artifact: &AffectedArtifact| {
             let fingerprint: String =
                 artifact.fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect();
@@ -200,8 +207,14 @@ impl Content {
             };
             Escaped(&format!("{} {fingerprint}{more}", artifact.name)).to_string()
         };
-        let mut lines: Vec<String> = self.artifacts.iter().take(MAX_LISTED_ARTIFACTS).map(line).collect();
-        let unlisted = self.artifacts_total.saturating_sub(lines.len());
+        self.artifacts.iter().take(MAX_LISTED_ARTIFACTS).map(line).collect()
+    }
+
+    /// The number of further artifacts, the cause, and the number of merged events, each an escaped line.
+    #[must_use]
+    pub fn notes(&self, merged_events: i64) -> Vec<String> {
+        let mut lines = Vec::new();
+        let unlisted = self.artifacts_total.saturating_sub(self.artifacts.len().min(MAX_LISTED_ARTIFACTS));
         if unlisted > 0 {
             lines.push(format!("and {unlisted} more"));
         }
@@ -217,6 +230,9 @@ impl Content {
             (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
             (CauseKind::Policy, Some(by)) => format!("a policy change by {by}"),
             (CauseKind::Policy, None) => "a policy change".to_owned(),
+            (CauseKind::Time, _) if self.trigger == Trigger::SilentEnvironment => {
+                "missing reports".to_owned()
+            }
             (CauseKind::Time, _) => "an expired allow-list entry or attestation".to_owned(),
         };
         lines.push(Escaped(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
@@ -253,10 +269,15 @@ mod tests {
             snapshot_index: 3,
             compliance: "NON-COMPLIANT".into(),
             absence: None,
+            silent_since: None,
             cause: Cause { kind: CauseKind::Report, by: Some("cluster".into()) },
             artifacts_total: artifacts.len(),
             artifacts,
         }
+    }
+
+    fn lines(content: &Content, merged_events: i64) -> Vec<String> {
+        [content.artifact_lines(), content.notes(merged_events)].concat()
     }
 
     #[test]
@@ -265,7 +286,7 @@ mod tests {
             content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
         assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
-        assert_eq!(non_compliant.lines(0), ["web:2 abababababab: unit of the flow web is missing", cause]);
+        assert_eq!(lines(&non_compliant, 0), ["web:2 abababababab: unit of the flow web is missing", cause]);
         let absence = Some("too few running artifacts: 0, expected at least 1".to_owned());
         let absent = Content { absence, compliance: "UNKNOWN".into(), ..non_compliant };
         assert_eq!(
@@ -274,10 +295,16 @@ mod tests {
         );
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
-        assert_eq!(scaled.lines(0)[0], "web:2 abababababab: 2 to 5 pods");
+        assert_eq!(lines(&scaled, 0)[0], "web:2 abababababab: 2 to 5 pods");
+        let silent = content(Trigger::SilentEnvironment, &[], &[]);
+        let silent_since = Some(silent.occurred_at);
+        let cause = Cause { kind: CauseKind::Time, by: None };
+        let silent = Content { silent_since, cause, ..silent };
+        assert_eq!(silent.headline(), "prod (acme) is silent: no report since 2026-09-21 14:13:20 UTC");
+        assert_eq!(lines(&silent, 0), ["snapshot 3; caused by missing reports"]);
         let compliant = content(Trigger::CompliantEnvironment, &[], &[]);
         assert_eq!(
-            (compliant.headline().as_str(), compliant.lines(0).len()),
+            (compliant.headline().as_str(), lines(&compliant, 0).len()),
             ("prod (acme) is compliant", 1)
         );
     }
@@ -285,7 +312,7 @@ mod tests {
     #[test]
     fn further_artifacts_are_counted_and_line_breaks_are_escaped() {
         let many = content(Trigger::StartedArtifact, &["web:1\nFrom: root"; 13], &[]);
-        let lines = many.lines(0);
+        let lines = lines(&many, 0);
         assert_eq!((lines.len(), lines[10].as_str()), (12, "and 3 more"));
         assert!(!lines.concat().contains('\n'), "{lines:?}");
     }
@@ -297,7 +324,7 @@ mod tests {
             (1, "and 1 more event of this kind; see the environment's page"),
             (17, "and 17 more events of this kind; see the environment's page"),
         ] {
-            assert_eq!(content.lines(merged_events)[1..], [expected]);
+            assert_eq!(lines(&content, merged_events)[1..], [expected]);
         }
     }
 

@@ -34,6 +34,12 @@ pub enum Trigger {
     /// A checkpoint of the organization's log was written. Not in the interface.
     #[serde(rename = "ON_CHECKPOINT")]
     Checkpoint,
+    /// An environment became silent. Not in the interface.
+    #[serde(rename = "ON_SILENT_ENV")]
+    SilentEnvironment,
+    /// A silent environment is reported again. Not in the interface.
+    #[serde(rename = "ON_REPORTING_ENV")]
+    ReportingEnvironment,
 }
 
 /// The kind of a target.
@@ -47,6 +53,10 @@ pub enum TargetKind {
     Slack,
     /// Email addresses.
     Email,
+    /// A webhook of a workflow of Teams. Not in the interface.
+    Teams,
+    /// PagerDuty's Events API v2. Not in the interface.
+    PagerDuty,
 }
 
 /// A target in a response. The interface defines `webhook` and `context`, but not `name` and `recipients`.
@@ -83,6 +93,26 @@ pub enum Target {
         name: String,
         /// The addresses.
         recipients: Vec<String>,
+        /// The last deliveries.
+        #[serde(flatten)]
+        deliveries: DeliveryTimes,
+    },
+    /// A webhook of a workflow of Teams. Not in the interface.
+    Teams {
+        /// The target's name, unique in its action.
+        name: String,
+        /// The address; only scheme and host unless the caller is an admin.
+        webhook: String,
+        /// The last deliveries.
+        #[serde(flatten)]
+        deliveries: DeliveryTimes,
+    },
+    /// PagerDuty's Events API v2. Not in the interface.
+    PagerDuty {
+        /// The target's name, unique in its action.
+        name: String,
+        /// The address; only scheme and host unless the caller is an admin.
+        webhook: String,
         /// The last deliveries.
         #[serde(flatten)]
         deliveries: DeliveryTimes,
@@ -156,7 +186,7 @@ pub struct UnknownVariant;
 
 impl Trigger {
     /// All triggers, in the interface's order, then ours.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::StartedArtifact,
         Self::ExitedArtifact,
         Self::ScaledArtifact,
@@ -164,6 +194,8 @@ impl Trigger {
         Self::NonCompliantEnvironment,
         Self::CompliantEnvironment,
         Self::Checkpoint,
+        Self::SilentEnvironment,
+        Self::ReportingEnvironment,
     ];
 
     /// The interface's spelling.
@@ -177,13 +209,25 @@ impl Trigger {
             Self::NonCompliantEnvironment => "ON_NON_COMPLIANT_ENV",
             Self::CompliantEnvironment => "ON_COMPLIANT_ENV",
             Self::Checkpoint => "ON_CHECKPOINT",
+            Self::SilentEnvironment => "ON_SILENT_ENV",
+            Self::ReportingEnvironment => "ON_REPORTING_ENV",
         }
+    }
+
+    /// The triggers of the beginning and of the end of the condition that the event is about; `None` if it is about none.
+    #[must_use]
+    pub fn condition(self) -> Option<[Self; 2]> {
+        let conditions = [
+            [Self::NonCompliantEnvironment, Self::CompliantEnvironment],
+            [Self::SilentEnvironment, Self::ReportingEnvironment],
+        ];
+        conditions.into_iter().find(|condition| condition.contains(&self))
     }
 }
 
 impl TargetKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Webhook, Self::Slack, Self::Email];
+    pub const ALL: [Self; 5] = [Self::Webhook, Self::Slack, Self::Email, Self::Teams, Self::PagerDuty];
 
     /// The interface's spelling.
     #[must_use]
@@ -192,6 +236,8 @@ impl TargetKind {
             Self::Webhook => "WEBHOOK",
             Self::Slack => "SLACK",
             Self::Email => "EMAIL",
+            Self::Teams => "TEAMS",
+            Self::PagerDuty => "PAGERDUTY",
         }
     }
 }
@@ -236,7 +282,9 @@ impl Target {
         match self {
             Self::Webhook { deliveries, .. }
             | Self::Slack { deliveries, .. }
-            | Self::Email { deliveries, .. } => *deliveries,
+            | Self::Email { deliveries, .. }
+            | Self::Teams { deliveries, .. }
+            | Self::PagerDuty { deliveries, .. } => *deliveries,
         }
     }
 }

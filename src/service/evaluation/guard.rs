@@ -290,6 +290,7 @@ impl<'a> Evaluating<'a> {
                     snapshot_index: *snapshot,
                     compliance: change.after.compliance.as_str().to_owned(),
                     absence: change.after.absence.clone(),
+                    silent_since: None,
                     cause: cause.clone(),
                     artifacts,
                     artifacts_total: total,

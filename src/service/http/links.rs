@@ -67,6 +67,11 @@ impl Links {
         self.below(&["ui"], &[organization, "environments", environment]).into()
     }
 
+    /// The URL of a policy's page.
+    pub(crate) fn policy_page(&self, organization: &str, policy: &str) -> String {
+        self.below(&["ui"], &[organization, "policies", policy]).into()
+    }
+
     /// The URL of an organization's page.
     pub(crate) fn organization_page(&self, organization: &str) -> String {
         self.below(&["ui"], &[organization]).into()

@@ -82,6 +82,8 @@ pub struct Limits {
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
     pub evaluation_interval: Duration,
+    /// Interval for checking declared environments for silence, and for refreshing their metrics.
+    pub silence_interval: Duration,
     /// Interval for recording the uses of tokens.
     pub token_use_interval: Duration,
     /// Delivery of notifications.
@@ -130,6 +132,7 @@ impl Default for Limits {
             new_trails: 20_000,
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
+            silence_interval: Duration::from_secs(5),
             token_use_interval: Duration::from_secs(10),
             delivery: Delivery::default(),
             session: session::Timeouts::default(),

@@ -1,18 +1,22 @@
-//! Metrics of the service. Label values come from closed sets, never from client input.
+//! Metrics of the service. Label values come from closed sets and the bootstrap file, never from client input.
 
+use std::fmt;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{self, TargetKind};
 use crate::process::metrics::{self, PREFIX, register, register_seconds};
+use crate::store::silence::DeclaredEnvironment;
 
 /// The metrics and their registry.
 #[derive(Debug)]
@@ -36,6 +40,7 @@ pub(crate) struct Metrics {
     waiting_seconds: Gauge<f64, AtomicU64>,
     queued: Gauge,
     queued_seconds: Gauge<f64, AtomicU64>,
+    environments: Environments,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -77,6 +82,53 @@ struct Issuer {
     issuer: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Environment {
+    organization: String,
+    environment: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EnvironmentStatus {
+    #[prometheus(flatten)]
+    environment: Environment,
+    status: &'static str,
+}
+
+/// The gauges of declared environments. They are replaced as a whole, so that no scrape sees a part of them.
+#[derive(Debug, Clone, Default)]
+struct Environments(Arc<Mutex<Arc<EnvironmentGauges>>>);
+
+#[derive(Debug, Default)]
+struct EnvironmentGauges {
+    compliance: Family<EnvironmentStatus, Gauge>,
+    silent: Family<Environment, Gauge>,
+    artifacts: Family<Environment, Gauge>,
+    last_report: Family<Environment, Gauge<f64, AtomicU64>>,
+    omitted: Gauge,
+}
+
+impl Collector for Environments {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauges = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let all: [(&str, &str, Option<&Unit>, &dyn EncodeMetric); 5] = [
+            ("compliance", "1 for the current compliance", None, &gauges.compliance),
+            ("silent", "1 while the environment is silent", None, &gauges.silent),
+            ("artifacts", "Running artifacts", None, &gauges.artifacts),
+            ("last_report_timestamp", "Time of the last report", Some(&Unit::Seconds), &gauges.last_report),
+            ("metrics_omitted", "Declared environments without metrics", None, &gauges.omitted),
+        ];
+        for (name, help, unit, gauge) in all {
+            let name = format!("environment_{name}");
+            gauge.encode(encoder.encode_descriptor(&name, help, unit, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+/// Maximum number of declared environments with metrics.
+pub(crate) const MAX_ENVIRONMENTS: i64 = 1_000;
+
 /// Buckets of request durations, in seconds: from a heartbeat to a body that takes a minute.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5, 10.0, 60.0];
 
@@ -91,6 +143,8 @@ impl Metrics {
             Unit::Seconds,
             seconds.clone(),
         );
+        let environments = Environments::default();
+        prefixed.register_collector(Box::new(environments.clone()));
         let metrics = Self {
             requests: register(prefixed, "http_requests", "Requests by route, method and status"),
             seconds,
@@ -141,6 +195,7 @@ impl Metrics {
                 "evaluations_waiting",
                 "Age of the oldest waiting evaluation",
             ),
+            environments,
             stale_reason: Mutex::default(),
             registry,
         };
@@ -233,6 +288,35 @@ impl Metrics {
     pub(crate) fn set_evaluation_queue(&self, environments: i64, oldest: Duration) {
         self.queued.set(environments);
         self.queued_seconds.set(oldest.as_secs_f64());
+    }
+
+    /// Replaces the gauges of declared environments.
+    pub(crate) fn set_environments(&self, declared: Vec<DeclaredEnvironment>) {
+        let gauges = EnvironmentGauges::default();
+        let listed = i64::try_from(declared.len()).unwrap_or(i64::MAX);
+        gauges.omitted.set(declared.first().map_or(0, |first| first.total - listed));
+        for is in declared {
+            let environment = Environment { organization: is.organization, environment: is.name };
+            gauges.silent.get_or_create(&environment).set(is.is_silent.into());
+            gauges.artifacts.get_or_create(&environment).set(is.artifacts);
+            if let Some(at) = is.last_report_at {
+                gauges.last_report.get_or_create(&environment).set(at.seconds());
+            }
+            // The artifacts of a silent environment are unknown.
+            let current = match is.compliance {
+                Compliance::Compliant if is.is_silent => Compliance::Unknown,
+                compliance => compliance,
+            };
+            for (compliance, status) in [
+                (Compliance::Compliant, "compliant"),
+                (Compliance::NonCompliant, "non-compliant"),
+                (Compliance::Unknown, "unknown"),
+            ] {
+                let labels = EnvironmentStatus { environment: environment.clone(), status };
+                gauges.compliance.get_or_create(&labels).set((current == compliance).into());
+            }
+        }
+        *self.environments.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gauges);
     }
 
     /// All metrics, in the OpenMetrics text format. `issuers`: organization and URL of each, and whether it is down.

@@ -1,4 +1,4 @@
-//! Background work and facilities of the process: retention, the admin listener, metrics, the clock, random bytes.
+//! Background work and facilities of the process: retention, silence of environments, the admin listener, metrics, the clock, random bytes.
 //!
 //! `service` starts the tasks and shares the values; no operation runs here.
 
@@ -8,4 +8,5 @@ pub(crate) mod clock;
 pub(crate) mod metrics;
 pub(crate) mod random;
 pub(crate) mod retention;
+pub(crate) mod silence;
 pub(crate) mod token_use;

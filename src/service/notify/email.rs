@@ -43,9 +43,12 @@ pub(super) async fn send(
     for recipient in recipients {
         mail = mail.to(recipient.clone());
     }
-    let mut text = message.content.lines(message.merged_events).join("\n");
+    let mut text = message.lines().join("\n");
     text.insert_str(0, &format!("{}\n\n", message.content.headline()));
     text.extend(["\n\n", message.html_url]);
+    for (label, url) in message.artifacts.iter().flat_map(|artifact| &artifact.links) {
+        text.extend(["\n", label, ": ", url]);
+    }
     let mail = mail.singlepart(SinglePart::plain(text)).map_err(SendError::Mail)?;
     // The certificate must match the name, not the address.
     let parameters = || {

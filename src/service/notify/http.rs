@@ -4,6 +4,7 @@ use ipnet::IpNet;
 use reqwest::header::CONTENT_TYPE;
 use rustls::pki_types::CertificateDer;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 use url::Url;
 
 use super::message::{Message, SendError};
@@ -34,13 +35,14 @@ impl Http {
         self.post(url, message.body.clone(), &[(ID, &message.id), (SIGNATURE, &signature)]).await
     }
 
-    /// Sends text, as incoming webhooks of chats expect it.
-    pub(super) async fn chat(&self, url: &SecretString, message: &Message<'_>) -> Result<(), SendError> {
-        let details = message.content.lines(message.merged_events);
-        let lines = std::iter::once(message.content.headline()).chain(details);
-        let body = serde_json::json!({ "text": format!("{}\n{}", code_block(lines), encoded_url(message.html_url)) })
-            .to_string();
-        self.post(url, body.into_bytes(), &[(ID, &message.id)]).await
+    /// Sends JSON to a chat or to PagerDuty.
+    pub(super) async fn json(
+        &self,
+        url: &SecretString,
+        message: &Message<'_>,
+        body: &Value,
+    ) -> Result<(), SendError> {
+        self.post(url, body.to_string().into_bytes(), &[(ID, &message.id)]).await
     }
 
     async fn post(
@@ -62,49 +64,5 @@ impl Http {
             status if status.is_success() => Ok(()),
             status => Err(SendError::Status(status.as_u16())),
         }
-    }
-}
-
-/// Lines in a code block, where text that a pod's author chose is no link, mention or markup.
-fn code_block(lines: impl Iterator<Item = String>) -> String {
-    let escaped = |line: String| {
-        let line = line.replace('`', "'").replace('&', "&amp;");
-        line.replace('<', "&lt;").replace('>', "&gt;")
-    };
-    let lines: Vec<String> = lines.map(escaped).collect();
-    format!("```\n{}\n```", lines.join("\n"))
-}
-
-/// A URL with percent-encoded names, so that chats see no end of the link, mention or markup in them.
-fn encoded_url(url: &str) -> String {
-    let mut encoded = String::with_capacity(url.len());
-    for byte in url.bytes() {
-        if byte.is_ascii_alphanumeric() || b"/:.-_%[]".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(["%", &hex::encode_upper([byte])]);
-        }
-    }
-    encoded
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn url_stays_one_link_for_all_names() {
-        let address = "https://[::1]:8080/ui/acme/environments/prod_1%20<!here>|@all*~`&)";
-        let expected =
-            "https://[::1]:8080/ui/acme/environments/prod_1%20%3C%21here%3E%7C%40all%2A%7E%60%26%29";
-        assert_eq!(encoded_url(address), expected);
-    }
-
-    #[test]
-    fn links_mentions_and_markup_become_text() {
-        let lines = ["<!channel> & <http://x|y>", "@here https://evil.example `*b*`"].map(str::to_owned);
-        let expected =
-            "```\n&lt;!channel&gt; &amp; &lt;http://x|y&gt;\n@here https://evil.example '*b*'\n```";
-        assert_eq!(code_block(lines.into_iter()), expected);
     }
 }

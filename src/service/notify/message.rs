@@ -1,9 +1,18 @@
 //! A notification as it is sent, and the errors of sending it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use crate::domain::evidence::notification::EventContent;
+use url::Url;
+
+use crate::domain::escape::Escaped;
+use crate::domain::evidence::event::AffectedArtifact;
+use crate::domain::evidence::notification::{DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
+use crate::domain::model::{GitCommit, Text};
+use crate::service::site::Site;
+use crate::store;
+use crate::store::artifact_flows::KnownArtifact;
 
 /// A notification, in all formats.
 pub(super) struct Message<'a> {
@@ -13,8 +22,78 @@ pub(super) struct Message<'a> {
     pub(super) html_url: &'a str,
     /// Number of earlier events that were merged into it.
     pub(super) merged_events: i64,
+    /// The affected artifacts, as people see them; none for a webhook.
+    pub(super) artifacts: Vec<ShownArtifact>,
     /// The body for webhooks, JSON.
     pub(super) body: Vec<u8>,
+}
+
+/// An affected artifact, as people see it.
+pub(super) struct ShownArtifact {
+    /// Name, digest and reasons, in one escaped line.
+    pub(super) line: String,
+    /// Flow, commit and author, in one escaped line; empty if they are unknown.
+    pub(super) origin: String,
+    /// Label and URL of the page of the artifact, of the commit, and of the policies of the reasons.
+    pub(super) links: Vec<(&'static str, String)>,
+}
+
+impl ShownArtifact {
+    /// The lines that are not empty.
+    pub(super) fn lines(&self) -> Vec<&str> {
+        [self.line.as_str(), &self.origin].into_iter().filter(|line| !line.is_empty()).collect()
+    }
+
+    /// The affected artifacts of an event that are listed, with what is known of them now.
+    pub(super) async fn read(site: &Site, content: &EventContent) -> Result<Vec<Self>, store::Error> {
+        let EventContent::Environment(event) = content else { return Ok(Vec::new()) };
+        let (organization, listed) = (&event.organization, event.artifacts.iter().take(MAX_LISTED_ARTIFACTS));
+        let artifacts: BTreeSet<_> = listed.clone().map(|artifact| artifact.fingerprint).collect();
+        let mut transaction = site.store.read().await?;
+        let known = transaction.known_artifacts(organization, &artifacts).await?;
+        let commits = transaction.attested_commits(organization, &artifacts).await?;
+        drop(transaction);
+        let show = |(artifact, line): (&AffectedArtifact, String)| {
+            let AffectedArtifact { fingerprint, reasons, .. } = artifact;
+            let known = known.get(fingerprint);
+            let (hash, url) = known.map_or((None, None), |known| known.commit(None));
+            let is_same = |commit: &&GitCommit| commit.sha1.as_deref() == hash;
+            let commit =
+                commits.get(fingerprint).and_then(|all| all.iter().find(is_same)).filter(|_| hash.is_some());
+            let author = commit.and_then(|commit| commit.author.as_ref().or(commit.author_username.as_ref()));
+            let origin = [
+                known.and_then(KnownArtifact::flow).map(|flow| format!("flow {flow}")),
+                hash.map(|hash| {
+                    format!("commit {}", hash.chars().take(DISPLAYED_DIGITS).collect::<String>())
+                }),
+                author.map(Text::as_str).map(|author| format!("author {author}")),
+            ];
+            let origin = origin.into_iter().flatten().collect::<Vec<_>>().join(", ");
+            let policies: BTreeSet<_> = reasons.iter().filter_map(|reason| policy(reason)).collect();
+            let url = url.and_then(|url| url.parse::<Url>().ok());
+            let url = url.filter(|url| matches!(url.scheme(), "https" | "http"));
+            let links = [("artifact", site.links.artifact_page(organization, *fingerprint))].into_iter();
+            let links = links.chain(url.map(|url| ("commit", url.into())));
+            let pages = policies.iter().map(|name| ("policy", site.links.policy_page(organization, name)));
+            Self { line, origin: Escaped(&origin).to_string(), links: links.chain(pages).collect() }
+        };
+        Ok(listed.zip(event.artifact_lines()).map(show).collect())
+    }
+}
+
+/// The name of the policy in a reason that begins with its name and version.
+fn policy(reason: &str) -> Option<&str> {
+    let (version, _) = reason.split_once(": ")?;
+    let (name, number) = version.rsplit_once(" v")?;
+    (number.parse::<i64>().is_ok() && !name.contains(' ')).then_some(name)
+}
+
+impl Message<'_> {
+    /// Details, each an escaped line.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let artifacts = self.artifacts.iter().flat_map(ShownArtifact::lines).map(str::to_owned);
+        artifacts.chain(self.content.notes(self.merged_events)).collect()
+    }
 }
 
 /// A failed attempt. Messages contain no address and no secret.
@@ -40,6 +119,10 @@ pub(super) enum SendError {
     Unknown,
     #[error("failed to parse the stored event")]
     Unreadable,
+    #[error("failed to read the artifacts of the event")]
+    Store(#[from] store::Error),
+    #[error("PagerDuty has no incident of this event")]
+    NoIncident,
     #[error("failed to serialize the notification")]
     Serialize(#[source] serde_json::Error),
 }

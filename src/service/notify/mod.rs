@@ -7,6 +7,7 @@
 mod email;
 mod http;
 mod message;
+mod payloads;
 pub mod signature;
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
+use secrecy::ExposeSecret;
 use sqlx::types::Uuid;
 use tokio::task::{self, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
@@ -23,13 +25,14 @@ use super::app::App;
 use super::limits::Delivery;
 use crate::domain::evidence::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::model::TargetKind;
 use crate::domain::retry::Backoff;
 use crate::process::error_causes;
 use crate::store;
 use crate::store::outbox::{DueTarget, FailedDelivery, LeasedNotification};
 
 use self::http::Http;
-use self::message::{Message, SendError};
+use self::message::{Message, SendError, ShownArtifact};
 
 /// The JSON Schema of a webhook's body.
 #[must_use]
@@ -278,13 +281,26 @@ async fn send(
         content: &content,
     };
     let body = serde_json::to_vec(&whole).map_err(SendError::Serialize)?;
-    let message = Message { id, content: &content, html_url, merged_events, body };
+    let artifacts = match target.kind {
+        TargetKind::Webhook => Vec::new(),
+        _ => ShownArtifact::read(&app.site, &content).await?,
+    };
+    let message = Message { id, content: &content, html_url, merged_events, artifacts, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.site.now().micros() / 1_000_000;
             http.webhook(url, secrets, &message, seconds).await
         }
-        Some(Address::Slack { url }) => http.chat(url, &message).await,
+        Some(Address::Slack { url }) => http.json(url, &message, &payloads::slack(&message)).await,
+        Some(Address::Teams { url }) => http.json(url, &message, &payloads::teams(&message)).await,
+        Some(Address::PagerDuty { url, routing_key }) => {
+            // A late event must not open an incident again that a later one has resolved.
+            if app.site.store.read().await?.is_superseded(leased.id).await? {
+                return Ok(());
+            }
+            let event = payloads::pagerduty(&message, routing_key.expose_secret());
+            http.json(url, &message, &event.ok_or(SendError::NoIncident)?).await
+        }
         Some(Address::Email { recipients }) => {
             let smtp = book.smtp.as_ref().ok_or(SendError::NoMailServer)?;
             let timeout = app.limits.delivery.timeout;

@@ -111,12 +111,19 @@ impl<'a> Show<'a> {
         let key = (self.organization.to_owned(), action, name.clone());
         let address = self.book.as_ref().and_then(|book| book.targets.get(&key));
         let webhook = match address {
-            Some(Address::Webhook { url, .. } | Address::Slack { url }) => url.expose_secret().to_owned(),
+            Some(
+                Address::Webhook { url, .. }
+                | Address::Slack { url }
+                | Address::Teams { url }
+                | Address::PagerDuty { url, .. },
+            ) => url.expose_secret().to_owned(),
             _ => public.webhook.unwrap_or_default(),
         };
         match kind {
             TargetKind::Webhook => Target::Webhook { name, webhook, deliveries },
             TargetKind::Slack => Target::Slack { name, webhook, context: public.channel, deliveries },
+            TargetKind::Teams => Target::Teams { name, webhook, deliveries },
+            TargetKind::PagerDuty => Target::PagerDuty { name, webhook, deliveries },
             TargetKind::Email => Target::Email { name, recipients: public.recipients, deliveries },
         }
     }

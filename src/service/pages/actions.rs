@@ -165,6 +165,8 @@ fn meaning(trigger: Trigger) -> &'static str {
         }
         Trigger::NonCompliantEnvironment => "an environment becomes non-compliant, or was never compliant",
         Trigger::CompliantEnvironment => "an environment becomes compliant",
+        Trigger::SilentEnvironment => "an environment becomes silent",
+        Trigger::ReportingEnvironment => "a silent environment is reported again",
         Trigger::Checkpoint => "a checkpoint of the organization's log is written",
     }
 }
@@ -190,6 +192,8 @@ fn targets(targets: &[Target]) -> Markup {
 fn describe(target: &Target) -> (&'static str, &str, Markup) {
     match target {
         Target::Webhook { name, webhook, .. } => ("WEBHOOK", name, text(webhook)),
+        Target::Teams { name, webhook, .. } => ("TEAMS", name, text(webhook)),
+        Target::PagerDuty { name, webhook, .. } => ("PAGERDUTY", name, text(webhook)),
         Target::Slack { name, webhook, context, .. } => {
             let channel = context.as_ref();
             let channel = channel.and_then(|it| it.channel_name.as_ref().or(it.channel_id.as_ref()));

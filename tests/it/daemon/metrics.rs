@@ -1,6 +1,7 @@
 //! `docs/metrics.md` lists exactly the metrics that agent and service expose.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use regex::Regex;
 use reqwest::Method;
@@ -11,7 +12,7 @@ use crate::daemon::cluster::{self, ApiRequest, Cluster, pod};
 use crate::daemon::gate::{Fault, Gate};
 use crate::daemon::rules::{always, on};
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
-use crate::service::{self, ADMIN, Database, Response, TestService, bootstrap};
+use crate::service::{self, ADMIN, Database, Options, Response, TestService, bootstrap};
 
 /// A metric of the document or of a process.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -170,7 +171,9 @@ async fn agent_metrics_match_the_document() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn service_metrics_match_the_document() {
-    let service = TestService::start(Database::sqlite()).await;
+    let mut options = Options::default();
+    options.limits.silence_interval = Duration::from_millis(20);
+    let service = TestService::start_with(Database::sqlite(), options).await;
     let pod = [service::pod("web", "registry.example.com/web:1", 'a')];
     service.report(ADMIN, "prod", service::report(&pod)).await.expect(201);
     for failures in [0, 1] {
@@ -184,12 +187,14 @@ async fn service_metrics_match_the_document() {
     let data = json!({"attestation_name": "sbom", "type_name": "sbom", "attestation_data": {}});
     let request = service.request(Method::POST, ADMIN, "/attestations/acme/cart/trail/t/system");
     Response::from_request(request.multipart(service::form(&data))).await.expect(201);
-    let issuer = "    issuers: [{name: ci, issuer: 'https://127.0.0.1:1', audience: supercargo, \
+    let declared = "    environments: [{name: prod}]\n    issuers: [{name: ci, issuer: 'https://127.0.0.1:1', audience: supercargo, \
                   rules: [{claims: {sub: a}, role: read}]}]\n";
-    service.reload(&bootstrap(2, issuer)).await;
+    service.reload(&bootstrap(2, declared)).await;
     service.reload("generation: none").await;
-    let has_issuer = async || service.metrics().await.contains("supercargo_issuer_down{");
-    eventually("the issuer is requested", has_issuer).await;
+    for name in ["issuer_down", "environment_compliance"] {
+        let is_served = async || service.metrics().await.contains(&format!("supercargo_{name}{{"));
+        eventually(name, is_served).await;
+    }
     let page = page(&["The service", "Both"]);
     let served = served(&service.metrics().await);
     assert_same(&page, &served);

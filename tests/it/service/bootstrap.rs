@@ -221,6 +221,10 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (target("type: EMAIL, recipients: [ops@example.com]"), &["targets[0]", "smtp"]),
         (target("type: EMAIL, recipients: [ops]"), &["targets[0]", "invalid mail address \"ops\""]),
         (target("type: EMAIL, recipients: [a@b], url: {file: x}"), &["type EMAIL must not have url"]),
+        (target("type: TEAMS"), &["targets[0]", "expected url"]),
+        (target("type: TEAMS, url: {file: x}, routingKey: {file: x}"), &["type TEAMS must not have routingKey"]),
+        (target("type: PAGERDUTY"), &["targets[0]", "expected routingKey"]),
+        (target("type: PAGERDUTY").replace("COMPLIANT_ENV", "CHECKPOINT"), &["silence", "got ON_CHECKPOINT"]),
         ("generation: 1\nsmtp: {host: h, from: nobody}\norganizations: []".into(), &["smtp", "mail address"]),
         (
             "generation: 1\nsmtp: {host: h, from: a@b, tls: none, username: u, password: {file: p}}\norganizations: []".into(),

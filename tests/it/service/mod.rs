@@ -47,6 +47,7 @@ mod retention;
 mod rolling_upgrade;
 mod server;
 mod sign_in;
+mod silence;
 mod slow_clients;
 mod statement;
 mod test_service;

@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use supercargo::domain::model::Timestamp;
 use supercargo::domain::retry::Backoff;
 use supercargo::service::notify::signature;
-use supercargo::service::{Delivery, Limits};
+use supercargo::service::{Clock, Delivery, Limits};
 use supercargo::store::outbox::FailedDelivery;
 use supercargo::store::{Store, Timeouts};
 use tokio_util::sync::CancellationToken;
@@ -207,12 +207,126 @@ async fn unresponsive_target_does_not_delay_others(database: Database) {
         "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```\n{}/ui/acme/environments/prod",
         service.base
     );
-    assert_eq!(body, json!({ "text": text }));
+    assert_eq!(body["text"], text);
     // The stalled target gets one notification at a time.
     assert_eq!(stalled.requests().len(), 1);
     let action = listed(&service, READER).await;
     let chat = action["targets"].as_array().unwrap().iter().find(|target| target["type"] == "SLACK").unwrap();
     assert_eq!(chat["context"], json!({"channel_name": "#ops"}));
+}
+
+/// The body of the request to this path for the first event of the others, without what differs between runs.
+fn told(receiver: &Server, service: &TestService, path: &str, n: usize) -> Value {
+    let requests: Vec<_> = receiver.requests().into_iter().filter(|request| request.path == path).collect();
+    let body = String::from_utf8(requests[n].body.to_vec()).unwrap();
+    let mut body: Value =
+        serde_json::from_str(&body.replace(&service.base, "https://compliance.example.com")).unwrap();
+    if let Some(payload) = body.get_mut("payload") {
+        let at = payload["timestamp"].as_str().unwrap();
+        assert!(at.starts_with("20") && at.ends_with('Z'), "{at}");
+        payload["timestamp"] = json!("2026-09-21T14:13:20.500Z");
+    }
+    body
+}
+
+const PEOPLE: &str =
+    "    policies: [{name: rules, text: \"_schema: https://example.com/schemas/policy/environment/v1\\n\
+    artifacts: {attestations: [{name: unit, type: junit}]}\"}]
+    environments: [{name: prod, silentAfter: 10m, policies: [rules]}]
+    actions:
+      - {number: 1, name: people, environments: [prod], triggers: [TRIGGERS], targets: [
+          {name: s, type: SLACK, url: {file: slack}}, {name: t, type: TEAMS, url: {file: teams}},
+          {name: p, type: PAGERDUTY, url: {file: pagerduty}, routingKey: {file: routing-key}}]}";
+
+async fn people_see_artifact_flow_commit_author_reason_and_links(database: Database) {
+    let failing = Arc::new(AtomicU16::new(0));
+    let failures = Arc::clone(&failing);
+    let receiver = Server::start(move |request| match request.path.as_str() {
+        "/pagerduty" if failures.load(Ordering::Relaxed) > 0 => Reply::text(500, ""),
+        _ => Reply::text(202, ""),
+    });
+    let files: Vec<_> = ["slack", "teams", "pagerduty"]
+        .into_iter()
+        .map(|name| (name, format!("{}/{name}", receiver.url())))
+        .chain([("routing-key", "0123456789abcdef0123456789abcdef".to_owned())])
+        .collect();
+    let triggers = "ON_NON_COMPLIANT_ENV, ON_COMPLIANT_ENV, ON_SILENT_ENV, ON_REPORTING_ENV";
+    let (clock, control) = Clock::adjustable();
+    control.set_back(Duration::from_hours(1));
+    let mut options = Options {
+        bootstrap: bootstrap(1, &PEOPLE.replace("TRIGGERS", triggers)),
+        clock,
+        ..options("", &files)
+    };
+    options.limits.silence_interval = Duration::from_millis(20);
+    let service = TestService::start_with(database, options).await;
+    let attest = async |name: &str, failures: u32| {
+        let commit = json!({
+            "sha1": "0123456789abcdef0123456789abcdef01234567", "author": "Kim <kim@example.com>",
+            "url": "https://github.com/acme/cart/commit/0123456789abcdef0123456789abcdef01234567",
+        });
+        let data = json!({
+            "attestation_name": name, "artifact_fingerprint": digest('a'), "repo_info": {"name": "acme/cart"},
+            "git_commit_info": commit,
+            "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0, "skipped": 0}],
+        });
+        service.attest(ADMIN, "cart", "build-7", form(&data)).await.expect(201);
+    };
+    attest("lint", 0).await;
+    let body =
+        || report(&[pod("p", "registry.example.com/cart:1 <!here> *b* [x](https://evil.example)", 'a')]);
+    service.report(REPORTER, "prod", body()).await.expect(201);
+    let arrived = async |n: usize| {
+        let count = |path: &str| receiver.requests().iter().filter(|request| request.path == path).count();
+        eventually("the notifications arrive", async || {
+            ["/slack", "/teams", "/pagerduty"].iter().all(|path| count(path) >= n)
+        })
+        .await;
+    };
+    arrived(1).await;
+    for name in ["slack", "teams", "pagerduty"] {
+        let body = told(&receiver, &service, &format!("/{name}"), 0);
+        super::assert_committed(&format!("notification.{name}.json"), &format!("{body:#}\n"));
+    }
+    attest("unit", 0).await;
+    arrived(2).await;
+    control.set_back(Duration::from_mins(49));
+    arrived(3).await;
+    service.report(REPORTER, "prod", body()).await.expect(200);
+    arrived(4).await;
+    let key = |trigger| format!("supercargo/acme/prod/{trigger}");
+    let expected = [
+        ("trigger", "ON_NON_COMPLIANT_ENV"),
+        ("resolve", "ON_NON_COMPLIANT_ENV"),
+        ("trigger", "ON_SILENT_ENV"),
+        ("resolve", "ON_SILENT_ENV"),
+    ];
+    for (n, (action, condition)) in expected.into_iter().enumerate() {
+        let body = told(&receiver, &service, "/pagerduty", n);
+        assert_eq!((&body["event_action"], &body["dedup_key"]), (&json!(action), &json!(key(condition))));
+        assert_eq!(body["routing_key"], "0123456789abcdef0123456789abcdef");
+    }
+    // An event that is late does not open the incident again that a later event has resolved.
+    failing.store(1, Ordering::Relaxed);
+    attest("unit", 1).await;
+    arrived(5).await;
+    attest("unit", 0).await;
+    failing.store(0, Ordering::Relaxed);
+    eventually("all are sent", async || all_are_sent(&service).await).await;
+    let count = receiver.requests().iter().filter(|request| request.path == "/pagerduty").count();
+    assert_eq!(told(&receiver, &service, "/pagerduty", count - 1)["event_action"], "resolve");
+    let list = listed(&service, ADMIN).await;
+    let shown = |kind: &str| {
+        let targets = list["targets"].as_array().unwrap().iter();
+        targets
+            .filter(|target| target["type"] == kind)
+            .map(|target| target["webhook"].clone())
+            .next()
+            .unwrap()
+    };
+    assert_eq!(shown("TEAMS"), format!("{}/teams", receiver.url()));
+    assert_eq!(shown("PAGERDUTY"), format!("{}/pagerduty", receiver.url()));
+    assert!(!list.to_string().contains("0123456789abcdef0123456789abcdef"), "{list}");
 }
 
 async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Database) {
@@ -503,6 +617,7 @@ fn committed_schema_matches_the_code() {
 super::on_both!(
     event_is_delivered_signed_and_once,
     failed_notification_is_retried_with_the_same_identifier,
+    people_see_artifact_flow_commit_author_reason_and_links,
     undeliverable_notification_is_dropped_with_its_last_error,
     backlog_of_unresponsive_targets_does_not_delay_others,
     compliance_is_sent_first_and_repeated_events_are_merged,

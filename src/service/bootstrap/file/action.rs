@@ -66,8 +66,12 @@ pub(in crate::service::bootstrap) struct Target {
     /// Type of the target.
     #[serde(rename = "type")]
     pub(in crate::service::bootstrap) kind: TargetKind,
-    /// URL of a WEBHOOK or SLACK target, as a reference because it is a credential.
+    /// URL of a WEBHOOK, SLACK or TEAMS target, as a reference because it is a credential. A PAGERDUTY target needs it
+    /// only for another address than that of PagerDuty in the US.
     pub(in crate::service::bootstrap) url: Option<Reference>,
+    /// Integration key of a PAGERDUTY target.
+    #[serde(rename = "routingKey")]
+    pub(in crate::service::bootstrap) routing_key: Option<Reference>,
     /// Signing secrets of a WEBHOOK: one, or two during a rotation.
     #[serde(default)]
     pub(in crate::service::bootstrap) secrets: Vec<Reference>,

@@ -18,6 +18,9 @@ use crate::store::events::ALL_ENVIRONMENTS;
 /// Maximum number of environments, targets or recipients of an action.
 const MAX_ENTRIES: usize = 100;
 
+/// The address of PagerDuty's Events API v2.
+const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
+
 pub(super) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
     let from = smtp.from.parse::<Mailbox>().map_err(|_| "from: expected a mail address")?;
     let credentials = match (&smtp.username, &smtp.password) {
@@ -69,6 +72,12 @@ pub(super) fn resolve(
         let mut targets = Vec::new();
         for (n, target) in action.targets.iter().enumerate() {
             let wrong = |why| (format!("{place}.targets[{n}]"), why);
+            let other = action.triggers.iter().find(|trigger| trigger.condition().is_none());
+            if let Some(other) = other.filter(|_| target.kind == TargetKind::PagerDuty) {
+                let [expected, got] =
+                    ["triggers about compliance or silence of environments", other.as_str()];
+                return Err(wrong(format!("a target of type PAGERDUTY: expected {expected}, got {got}")));
+            }
             let (address, public) = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;
             let name = target.name.as_str().to_owned();
             book.targets
@@ -115,6 +124,9 @@ fn resolve_target(
     if target.kind != TargetKind::Slack {
         has("channel", target.channel.is_some())?;
     }
+    if target.kind != TargetKind::PagerDuty {
+        has("routingKey", target.routing_key.is_some())?;
+    }
     if target.kind == TargetKind::Email {
         has("url", target.url.is_some())?;
         let recipients = recipients(&target.recipients)?;
@@ -125,8 +137,11 @@ fn resolve_target(
         return Ok((Address::Email { recipients }, public));
     }
     has("recipients", !target.recipients.is_empty())?;
-    let reference = target.url.as_ref().ok_or("expected url, as {file: FILE} or {variable: NAME}")?;
-    let url = secret::any(reference, path).map_err(|why| format!("url: {why}"))?;
+    let url = match &target.url {
+        Some(reference) => secret::any(reference, path).map_err(|why| format!("url: {why}"))?,
+        None if target.kind == TargetKind::PagerDuty => PAGERDUTY.into(),
+        None => return Err("expected url, as {file: FILE} or {variable: NAME}".into()),
+    };
     let webhook = Some(origin(&url)?);
     if target.kind == TargetKind::Slack {
         let channel = target.channel.as_ref().map(|channel| Channel {
@@ -136,12 +151,22 @@ fn resolve_target(
         });
         return Ok((Address::Slack { url }, PublicAddress { webhook, channel, recipients: Vec::new() }));
     }
+    let public = PublicAddress { webhook, ..PublicAddress::default() };
+    if target.kind == TargetKind::Teams {
+        return Ok((Address::Teams { url }, public));
+    }
+    if target.kind == TargetKind::PagerDuty {
+        let reference = target.routing_key.as_ref();
+        let reference = reference.ok_or("expected routingKey, as {file: FILE} or {variable: NAME}")?;
+        let routing_key = secret::any(reference, path).map_err(|why| format!("routingKey: {why}"))?;
+        return Ok((Address::PagerDuty { url, routing_key }, public));
+    }
     if !(1..=2).contains(&target.secrets.len()) {
         return Err("secrets: expected one, or two during a rotation".into());
     }
     let secrets = target.secrets.iter().map(|reference| secret::strong(reference, path));
     let secrets = secrets.collect::<Result<Vec<_>, _>>().map_err(|why| format!("secrets: {why}"))?;
-    Ok((Address::Webhook { url, secrets }, PublicAddress { webhook, ..PublicAddress::default() }))
+    Ok((Address::Webhook { url, secrets }, public))
 }
 
 /// The scheme and host of a URL, which readers may see. Errors do not quote the URL, which is a credential.

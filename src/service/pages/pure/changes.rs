@@ -137,6 +137,7 @@ mod tests {
             snapshot_index,
             compliance: "UNKNOWN".into(),
             absence: None,
+            silent_since: None,
             cause: Cause { kind: CauseKind::Report, by: None },
             artifacts: pods.iter().map(affected).collect(),
             artifacts_total: pods.len(),

@@ -1,0 +1,94 @@
+//! Records when declared environments become silent and are reported again, with the notifications, and refreshes their
+//! metrics.
+//!
+//! Every replica runs this task; the database decides which one records a change.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::metrics::MAX_ENVIRONMENTS;
+use crate::domain::evidence::notification::{Cause, CauseKind, Content};
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::model::{Timestamp, Trigger};
+use crate::process::error_causes;
+use crate::service::app::App;
+use crate::store::Error;
+use crate::store::silence::SilenceChange;
+
+/// Interval between log lines while the environments cannot be checked.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Checks the environments until `shutdown`.
+pub(crate) async fn run(app: App, shutdown: CancellationToken) {
+    let mut interval = tokio::time::interval(app.limits.silence_interval);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::new(REMINDER_INTERVAL);
+    // The service accepted no report before its start, nor while the database was unavailable.
+    let mut listening_since = app.site.now();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        match check(&app, listening_since).await {
+            Ok(()) => {
+                failures.recovered(Instant::now());
+            }
+            Err(error) => {
+                listening_since = app.site.now();
+                let cause = error_causes::describe(&error);
+                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+                    tracing::warn!("failed to check declared environments for silence: {cause}");
+                }
+            }
+        }
+    }
+}
+
+async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
+    let (now, default) = (app.site.now(), app.site.silent_after);
+    let changes = app.site.store.read().await?.silence_changes(now, default, listening_since).await?;
+    for change in changes {
+        // One transaction for each, which locks one environment, so that evaluations cannot deadlock with it.
+        record(app, &change, now).await?;
+    }
+    let environments = app.site.store.read().await?.declared_environments(MAX_ENVIRONMENTS).await?;
+    app.metrics.set_environments(environments);
+    Ok(())
+}
+
+/// Records a change and its event.
+async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(), Error> {
+    let (trigger, kind, by) = if change.silent_since.is_none() {
+        (Trigger::SilentEnvironment, CauseKind::Time, None)
+    } else {
+        (Trigger::ReportingEnvironment, CauseKind::Report, change.reported_by.clone())
+    };
+    let content = Content {
+        trigger,
+        occurred_at: now,
+        organization: change.organization.clone(),
+        environment: change.name.clone(),
+        snapshot_index: change.snapshot,
+        compliance: change.compliance.as_str().to_owned(),
+        absence: change.absence.clone(),
+        silent_since: change.silent_since.or(Some(change.last_at)),
+        cause: Cause { kind, by },
+        artifacts: Vec::new(),
+        artifacts_total: 0,
+    };
+    let event = (trigger, serde_json::to_string(&content).map_err(Error::Serialize)?);
+    let mut transaction = app.site.store.write().await?;
+    let Some(queued) = transaction.record_silence(change, event, now).await? else { return Ok(()) };
+    transaction.commit().await?;
+    let (organization, environment) = (&content.organization, &content.environment);
+    tracing::info!(%organization, %environment, "{}", content.headline());
+    app.metrics.event(trigger);
+    app.metrics.merged_notifications(queued.merged);
+    if queued.notifications > 0 {
+        app.outbox.notify_one();
+    }
+    Ok(())
+}
