@@ -27,7 +27,7 @@ export async function provider() {
       client_id: 'pages',
       client_secret: CLIENT_SECRET,
       id_token_signed_response_alg: 'ES256',
-      redirect_uris: [`${base}/ui/sign-in/callback`],
+      redirect_uris: [`${base}/ui/sign-in/callback/acme/sso`],
       post_logout_redirect_uris: [`${base}/ui/sign-in`],
     };
     const pipeline = {

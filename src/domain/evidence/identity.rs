@@ -77,6 +77,8 @@ pub struct Person {
     pub issuer: String,
     /// URL of the issuer.
     pub url: String,
+    /// Client ID of the service at the issuer.
+    pub client_id: String,
     /// The subject, which identifies the person.
     pub subject: String,
     /// Their name, which people may choose themselves.
@@ -240,6 +242,9 @@ impl Person {
         let mut expires_at = claims.expiry().ok_or(TokenError::Claim("exp"))?;
         if let Some(max_age) = issuer.sign_in.as_ref().and_then(|sign_in| sign_in.max_age) {
             let at = claims.time("auth_time")?.ok_or(TokenError::Claim("auth_time"))?;
+            if now.later(LEEWAY) < at {
+                return Err(TokenError::Claim("auth_time"));
+            }
             expires_at = expires_at.min(at.later(max_age));
         }
         if expires_at <= now {
@@ -251,14 +256,16 @@ impl Person {
         let email =
             email.filter(|mail| mail.len() <= MAX_EMAIL && mail.contains('@') && mail.chars().all(is_valid));
         let name = claims.text("name").or(claims.text("email").filter(|_| email.is_none()));
-        let name: Option<String> =
-            name.map(|name| name.trim().chars().filter(|c| !c.is_control()).take(MAX_NAME).collect());
+        let name: Option<String> = name.map(|name| {
+            name.trim().chars().filter(|c| !c.is_control() && !"<>()".contains(*c)).take(MAX_NAME).collect()
+        });
         let named = issuer.rules.iter().flat_map(|rule| rule.claims.keys());
         let stored = named.map(|name| (name.clone(), claims.0.get(name).cloned().unwrap_or_default()));
         Ok(Self {
             organization: organization.to_owned(),
             issuer: issuer.name.clone(),
             url: issuer.url.clone(),
+            client_id: issuer.audience.clone(),
             subject: claims.subject()?.to_owned(),
             name: name.filter(|name| !name.is_empty()),
             email: email.map(str::to_owned),

@@ -113,9 +113,10 @@ impl Links {
         format!("{}{path}", self.base.path().trim_end_matches('/'))
     }
 
-    /// The URL to which a provider redirects after a sign-in.
-    pub(crate) fn sign_in_callback(&self) -> String {
-        self.below(&["ui"], &["sign-in", "callback"]).into()
+    /// The URL to which a provider redirects after a sign-in: one for each, so that a provider cannot obtain the code of
+    /// another one (RFC 9700, section 4.4).
+    pub(crate) fn sign_in_callback(&self, organization: &str, issuer: &str) -> String {
+        self.below(&["ui"], &["sign-in", "callback", organization, issuer]).into()
     }
 
     /// The URL to which a provider redirects after a sign-out.

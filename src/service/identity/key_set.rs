@@ -6,6 +6,13 @@ use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, K
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 
+/// Maximum number of keys of a set. Issuers have a few.
+const MAX_KEYS: usize = 100;
+
+/// Maximum number of keys that are tried for a token. Each costs a verification, which the owner of an issuer could multiply
+/// with keys of one identifier.
+const MAX_TRIED: usize = 4;
+
 /// The public keys of an issuer.
 #[derive(Debug, Default)]
 pub(in crate::service) struct KeySet(Vec<Key>);
@@ -36,15 +43,22 @@ impl KeySet {
     /// Parses a JSON Web Key Set (RFC 7517, section 5). Ignores keys for other purposes and of other types.
     pub(in crate::service) fn parse(json: &[u8]) -> Result<Self, KeySetError> {
         let document: Document = serde_json::from_slice(json).map_err(KeySetError::Malformed)?;
-        let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::parse).collect();
+        let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::parse).take(MAX_KEYS).collect();
         if keys.is_empty() { Err(KeySetError::NoKey) } else { Ok(Self(keys)) }
+    }
+
+    /// Whether a set has a private or symmetric key (RFC 7518, section 6).
+    pub(in crate::service) fn has_private_keys(json: &[u8]) -> bool {
+        let document: Option<Document> = serde_json::from_slice(json).ok();
+        let is_private = |key: &serde_json::Value| key.get("d").or(key.get("k")).is_some();
+        document.is_some_and(|document| document.keys.iter().any(is_private))
     }
 
     /// The keys that may have signed a token. Without a key ID, the set must have a single key for the algorithm.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
         let fits =
             |key: &&Key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
-        let found: Vec<_> = self.0.iter().filter(fits).map(|key| &key.decoding).collect();
+        let found: Vec<_> = self.0.iter().filter(fits).map(|key| &key.decoding).take(MAX_TRIED).collect();
         if id.is_none() && found.len() > 1 { Vec::new() } else { found }
     }
 }

@@ -103,7 +103,9 @@ impl Identities {
         waiting: Waiting,
     ) -> Result<Grant, AuthenticationError> {
         let url = unverified_issuer(text).ok_or(TokenError::UnknownIssuer)?;
-        let issuers = self.open(store, organization, &url).await?;
+        let mut issuers = self.open(store, organization, &url).await?;
+        // Tokens of people only open sessions, which know the name and address of the person.
+        issuers.retain(|known| known.issuer.sign_in.is_none());
         if issuers.is_empty() {
             return Err(TokenError::UnknownIssuer.into());
         }
@@ -114,7 +116,7 @@ impl Identities {
             let verified = self.verify(&token, keys, now, waiting).await;
             match verified.and_then(|claims| Ok(grant(issuer, organization, &claims, now)?)) {
                 Ok(grant) => return Ok(grant),
-                // Another issuer with this URL had the key.
+                // Keep the error of the issuer whose key fits.
                 Err(AuthenticationError::Invalid(TokenError::UnknownKey)) if !error.is_unknown_issuer() => {}
                 Err(failed) => error = failed,
             }
@@ -169,7 +171,7 @@ impl Identities {
         let issuers = self.open(store, &person.organization, &person.url).await?;
         let issuer = issuers.iter().map(|known| &known.issuer).find(|issuer| issuer.name == person.issuer);
         let rule = issuer
-            .filter(|issuer| issuer.sign_in.is_some())
+            .filter(|issuer| issuer.sign_in.is_some() && issuer.audience == person.client_id)
             .and_then(|issuer| issuer.rule_for_person(person));
         let id = format!("{}\0{}\0{}", person.organization, person.issuer, person.subject);
         let id = Fingerprint::from_content(id.as_bytes());

@@ -35,8 +35,6 @@ pub(in crate::service) struct Attempt {
     state: String,
     nonce: String,
     verifier: String,
-    /// The redirect URI.
-    callback: String,
     /// The page to open afterwards.
     pub(in crate::service) next: String,
 }
@@ -67,22 +65,21 @@ impl From<AuthenticationError> for SignInError {
 impl SignInError {
     /// Whether the code or the ID token is the reason, as after an attack.
     pub(in crate::service) fn is_invalid(&self) -> bool {
-        matches!(self, Self::Token(_) | Self::Provider(DiscoveryError::Rejected(..)))
+        match self {
+            Self::Token(_) => true,
+            Self::Provider(DiscoveryError::Rejected(_, code)) => code == "invalid_grant",
+            _ => false,
+        }
     }
 }
 
 impl Attempt {
     /// A new sign-in at a provider, and the value of its cookie.
-    pub(in crate::service) fn new(
-        provider: &Provider,
-        callback: String,
-        next: &str,
-    ) -> io::Result<(Self, String)> {
+    pub(in crate::service) fn new(provider: &Provider, next: &str) -> io::Result<(Self, String)> {
         let secret = || random::<32>().map_err(io::Error::other);
         let next = if next.len() > MAX_NEXT { "" } else { next }.to_owned();
         let issuer = provider.id.to_string();
-        let attempt =
-            Self { issuer, state: secret()?, nonce: secret()?, verifier: secret()?, callback, next };
+        let attempt = Self { issuer, state: secret()?, nonce: secret()?, verifier: secret()?, next };
         let cookie = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&attempt)?);
         Ok((attempt, cookie))
     }
@@ -99,23 +96,20 @@ impl Attempt {
     }
 }
 
-impl Identities {
-    /// The URL at the provider that a browser opens to sign in.
-    pub(in crate::service) async fn authorization_url(
+impl Provider {
+    /// The URL that a browser opens to sign in. Does not wait for the provider, since anybody may request it.
+    pub(in crate::service) fn authorization_url(
         &self,
-        provider: &Provider,
         attempt: &Attempt,
+        redirect_uri: &str,
         now: Timestamp,
     ) -> Result<Url, SignInError> {
         const DOWN: Error =
             Error::Busy("the provider does not respond; it is requested again within a minute");
-        if provider.remote.current(now).is_none() {
-            provider.remote.refreshed(&self.remote, now).await?;
-        }
-        let found = provider.remote.current(now).ok_or(DOWN)?;
+        let found = self.remote.current(now).ok_or(DOWN)?;
         let url = found.endpoints.authorization.clone();
         let mut url = url.ok_or(DiscoveryError::Endpoint("authorization_endpoint"))?;
-        let sign_in = provider.issuer.sign_in.as_ref();
+        let sign_in = self.issuer.sign_in.as_ref();
         let more = sign_in.into_iter().flat_map(|sign_in| sign_in.scopes.iter().map(String::as_str));
         let scopes: Vec<_> = ["openid", "profile", "email"].into_iter().chain(more).collect();
         let challenge =
@@ -123,8 +117,8 @@ impl Identities {
         let mut query = url.query_pairs_mut();
         query
             .append_pair("response_type", "code")
-            .append_pair("client_id", &provider.issuer.audience)
-            .append_pair("redirect_uri", &attempt.callback)
+            .append_pair("client_id", &self.issuer.audience)
+            .append_pair("redirect_uri", redirect_uri)
             .append_pair("scope", &scopes.join(" "))
             .append_pair("state", &attempt.state)
             .append_pair("nonce", &attempt.nonce)
@@ -136,19 +130,21 @@ impl Identities {
         drop(query);
         Ok(url)
     }
+}
 
+impl Identities {
     /// The person who signed in: exchanges the code of the response for an ID token, and verifies it.
     pub(in crate::service) async fn person(
         &self,
         provider: &Provider,
         attempt: &Attempt,
-        code: &str,
+        (code, redirect_uri): (&str, &str),
         allowed_internal: &[IpNet],
         book: &AddressBook,
         now: Timestamp,
     ) -> Result<Person, SignInError> {
         let Provider { organization, issuer, remote, .. } = provider;
-        let _permit = remote.wait()?;
+        let _permit = remote.start_sign_in()?;
         let url = remote.current(now).and_then(|found| found.endpoints.token.clone());
         let url = url.ok_or(DiscoveryError::Endpoint("token_endpoint"))?;
         let secret = book.client_secrets.get(&(organization.clone(), issuer.name.clone()));
@@ -156,7 +152,7 @@ impl Identities {
         let mut form = vec![
             ("grant_type", "authorization_code"),
             ("code", code),
-            ("redirect_uri", &attempt.callback),
+            ("redirect_uri", redirect_uri),
             ("code_verifier", &attempt.verifier),
         ];
         if credentials.is_none() {

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::process::listener::Bounds;
     use crate::service::http::body::MEMORY_TIMEOUT;
-    use crate::service::identity::remote_keys::{MAX_WAIT, MAX_WAITING_REQUESTS};
+    use crate::service::identity::remote_keys::{MAX_SIGN_INS, MAX_WAIT, MAX_WAITING_REQUESTS};
     use crate::store::events::MAX_WAITING;
     use crate::store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 
@@ -241,6 +241,7 @@ mod tests {
 | sessions of browsers | {sessions} | | | none | the least recently used session ends |
 | requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions and tokens of issuers are checked one at a time |
 | requests that wait for new keys of an issuer | | | {MAX_WAITING_REQUESTS} per issuer | {wait} s | 503 |
+| sign-ins that wait for a provider | | | {MAX_SIGN_INS} per issuer | none | 503 |
 
 "
         );

@@ -58,7 +58,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/script.js", get(async || file("text/javascript; charset=utf-8", SCRIPT)))
         .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
         .route("/sign-in/provider", get(provider::start))
-        .route("/sign-in/callback", get(provider::callback))
+        .route("/sign-in/callback/{organization}/{issuer}", get(provider::callback))
         .route("/sign-out", post(sign_in::sign_out))
         .route("/{organization}", get(organization::page))
         .route("/{organization}/environments/{environment}", get(environment::page))

@@ -14,7 +14,6 @@ use super::parts::refusal::Refusal;
 use super::session;
 use super::sign_in::{form_page, open_session};
 use crate::domain::escape::{Escaped, shortened};
-use crate::domain::model::Fingerprint;
 use crate::process::error_causes::describe;
 use crate::service::app::App;
 use crate::service::http::context::RequestContext;
@@ -26,6 +25,9 @@ use crate::service::identity::sign_in::{Attempt, SignInError};
 /// Maximum length of a provider's error code on a page, in characters.
 const MAX_ERROR: usize = 100;
 
+/// Maximum length of a cause in the log, in characters: it may quote a response.
+const MAX_CAUSE: usize = 500;
+
 /// Redirects to the provider.
 pub(super) async fn start(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
     let parameters = Parameters::read(&uri, &["issuer", "next"])?;
@@ -33,13 +35,12 @@ pub(super) async fn start(State(app): State<App>, uri: Uri) -> Result<Response, 
     let Some(provider) = find(&app, parameters.parsed("issuer")?) else {
         return Ok(denied(&app, next, "This provider was changed or removed. Sign in again."));
     };
-    let (attempt, cookie) =
-        Attempt::new(&provider, app.site.links.sign_in_callback(), next).map_err(|error| {
-            tracing::error!("failed to start a sign-in: {error}");
-            Problem::defect()
-        })?;
+    let (attempt, cookie) = Attempt::new(&provider, next).map_err(|error| {
+        tracing::error!("failed to start a sign-in: {error}");
+        Problem::defect()
+    })?;
     let cookie = Cookie::of_sign_in(app.site.links.base()).set(&cookie);
-    match app.identities.authorization_url(&provider, &attempt, app.site.now()).await {
+    match provider.authorization_url(&attempt, &redirect_uri(&app, &provider), app.site.now()) {
         Ok(url) => Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response()),
         Err(error) => rejected(&app, &provider, next, error),
     }
@@ -63,25 +64,27 @@ async fn complete(
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
+    // Before the provider is asked: a limited address must not make the service send requests.
+    app.limiter.check(context.peer, None)?;
+    let refused = |response| {
+        app.limiter.refused(context.peer, None);
+        response
+    };
     // Providers add parameters of their own.
     let query = uri.query().unwrap_or_default();
     let parameters: HashMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let parameter = |name: &str| parameters.get(name).map(String::as_str);
     let state = parameter("state").unwrap_or_default();
-    let hash = Fingerprint::from_content(state.as_bytes());
-    let (limited, _permit) = app.limiter.admit_unknown(context.peer, hash)?;
-    let refused = |response: Result<Response, Refusal>| {
-        app.limiter.refused(context.peer, Some(hash));
-        limited.clone().map_or(response, |problem| Err(problem.into()))
-    };
     let cookie = Cookie::of_sign_in(app.site.links.base()).read(headers);
     let attempt = cookie.and_then(|cookie| Attempt::from_cookie(cookie, state));
     let found = attempt.and_then(|attempt| Some((find(app, attempt.issuer())?, attempt)));
-    // A response of another provider names that one (RFC 9207).
-    let found = found.filter(|(provider, _)| parameter("iss").is_none_or(|url| url == provider.issuer.url));
+    // A response of another provider has its path, and may name it (RFC 9207).
+    let found = found.filter(|(provider, _)| {
+        redirect_uri(app, provider).ends_with(uri.path())
+            && parameter("iss").is_none_or(|url| url == provider.issuer.url)
+    });
     let Some((provider, attempt)) = found else {
-        let problem =
-            "This browser did not start this sign-in, or started it more than 10 minutes ago. Sign in again.";
+        let problem = "This sign-in is no longer valid: it took longer than 10 minutes, another tab started one, or this browser did not start it. Sign in again.";
         return refused(Ok(denied(app, "", problem)));
     };
     let (name, next) = (&provider.issuer.name, &attempt.next);
@@ -93,7 +96,8 @@ async fn complete(
         return refused(Ok(denied(app, next, &problem)));
     };
     let (allowed, book, now) = (&app.allowed_internal, app.addresses.current(), app.site.now());
-    let person = match app.identities.person(&provider, &attempt, code, allowed, &book, now).await {
+    let uri = redirect_uri(app, &provider);
+    let person = match app.identities.person(&provider, &attempt, (code, &uri), allowed, &book, now).await {
         Ok(person) => person,
         Err(error) if error.is_invalid() => return refused(rejected(app, &provider, next, error)),
         Err(error) => return rejected(app, &provider, next, error),
@@ -112,6 +116,10 @@ async fn complete(
     open_session(app, token.sha256, Some(&person), &user, headers, next).await
 }
 
+fn redirect_uri(app: &App, provider: &Provider) -> String {
+    app.site.links.sign_in_callback(&provider.organization, &provider.issuer.name)
+}
+
 fn find(app: &App, id: Option<Uuid>) -> Option<Provider> {
     app.identities.providers().into_iter().find(|provider| Some(provider.id) == id)
 }
@@ -124,7 +132,11 @@ fn denied(app: &App, next: &str, problem: &str) -> Response {
 /// The response to a failed sign-in. The operator sees the cause in the log, and the browser no more than its kind.
 fn rejected(app: &App, provider: &Provider, next: &str, error: SignInError) -> Result<Response, Refusal> {
     let name = Escaped(&provider.issuer.name).to_string();
-    tracing::warn!("failed sign-in at issuer {name} of {}: {}", provider.organization, describe(&error));
+    tracing::warn!(
+        "failed sign-in at issuer {name} of {}: {}",
+        provider.organization,
+        shortened(&describe(&error), MAX_CAUSE)
+    );
     match error {
         SignInError::Unavailable(error) => Err(error.into()),
         SignInError::Token(_) | SignInError::Provider(_) => {

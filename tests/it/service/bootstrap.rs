@@ -1,5 +1,6 @@
 //! The bootstrap file: errors in it, and the effects of its changes.
 
+use serde_json::json;
 use supercargo::service::{Limits, Service, StartError};
 
 use super::process::{Process, command};
@@ -131,12 +132,76 @@ async fn assert_rejected(database: &Database, file: &str, texts: &[&str]) {
     }
 }
 
-async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Database) {
+/// A file with a list of one item.
+fn list(key: &str, item: &str) -> String {
+    format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
+}
+
+async fn mistake_in_issuer_is_reported_with_key(database: Database) {
     const ISSUER: &str = "issuer: 'https://h', audience: a";
     const RULE: &str = "{claims: {sub: x}, role: read}";
-    let list = |key: &str, item: &str| {
-        format!("generation: 1\norganizations:\n  - name: acme\n    {key}:\n      - {{{item}}}\n")
+    // Keys of `change` replace the valid ones.
+    let issuer = |change: &str, rule: &str| {
+        let valid = ["name: i", "issuer: 'https://h'", "audience: a"].into_iter();
+        let key = |text: &str| text.split(':').next().map(str::to_owned);
+        let kept: Vec<_> = valid.filter(|text| key(text) != key(change)).chain([change]).collect();
+        let rules = if rule.is_empty() { String::new() } else { format!("{{role: read, {rule}}}") };
+        list("issuers", &format!("rules: [{rules}], {}", kept.join(", ").trim_end_matches(", ")))
     };
+    // RFC 8037, appendix A.1.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let key = json!({
+        "kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+        "d": "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+    });
+    std::fs::write(file.path(), json!({"keys": [key]}).to_string()).unwrap();
+    let private = format!("jwks: {{file: {}}}", file.path().display());
+    for (file, texts) in [
+        (issuer("name: a/b", "claims: {sub: x}"), &["issuers[0].name", "at most 64 letters"][..]),
+        (issuer("issuer: 'https://h/?a'", "claims: {sub: x}"), &["issuers[0].issuer", "without query"]),
+        (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an https URL"]),
+        (issuer("audience: ''", "claims: {sub: x}"), &["issuers[0].audience", "1 to 255 bytes"]),
+        (
+            issuer("signIn: {clientId: x}", "claims: {sub: x}"),
+            &["issuers[0].audience", "the clientId of signIn"],
+        ),
+        (
+            issuer("signIn: {clientId: a, scopes: [a b]}", "claims: {sub: x}"),
+            &["signIn.scopes", "without spaces"],
+        ),
+        (
+            issuer("signIn: {clientId: a, clientSecret: {}}", "claims: {sub: x}"),
+            &["signIn.clientSecret", "one of"],
+        ),
+        (issuer("jwks: {file: none.json}", "claims: {sub: x}"), &["issuers[0].jwks.file", "none.json"]),
+        (
+            issuer("jwks: {file: bootstrap.yaml}", "claims: {sub: x}"),
+            &["issuers[0].jwks.file", "JSON Web Key Set"],
+        ),
+        (issuer(&private, "claims: {sub: x}"), &["issuers[0].jwks.file", "public keys only"]),
+        (issuer("", ""), &["issuers[0].rules", "at least one rule"]),
+        (issuer("", "claims: {}"), &["issuers[0].rules[0].claims", "at least one claim"]),
+        (issuer("", "claims: {sub: [x]}"), &["line 5", "claims.sub"]),
+        (
+            issuer("", "claims: {sub: x}, create: true"),
+            &["issuers[0].rules[0]", "only a token of role report"],
+        ),
+        (issuer("", "claims: {sub: x}, flows: [cart]"), &["issuers[0].rules[0]", "must not list flows"]),
+        (
+            list(
+                "issuers",
+                &format!(
+                    "{ISSUER}, name: a, rules: [{RULE}]}}\n      - {{{ISSUER}, name: b, rules: [{RULE}]"
+                ),
+            ),
+            &["issuers[1].issuer", "same issuer, audience and keys as a"],
+        ),
+    ] {
+        assert_rejected(&database, &file, texts).await;
+    }
+}
+
+async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Database) {
     let artifact = super::digest('a');
     let approval = |more: &str| {
         let state = if more.contains("state") { "" } else { "state: PENDING, " };
@@ -146,14 +211,6 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
                 "name: x, approvals: [{{artifact: {artifact}, base: {artifact}, name: n, {state}{more}}}]"
             ),
         )
-    };
-    // Keys of `change` replace the valid ones.
-    let issuer = |change: &str, rule: &str| {
-        let valid = ["name: i", "issuer: 'https://h'", "audience: a"].into_iter();
-        let key = |text: &str| text.split(':').next().map(str::to_owned);
-        let kept: Vec<_> = valid.filter(|text| key(text) != key(change)).chain([change]).collect();
-        let rules = if rule.is_empty() { String::new() } else { format!("{{role: read, {rule}}}") };
-        list("issuers", &format!("rules: [{rules}], {}", kept.join(", ").trim_end_matches(", ")))
     };
     let environment = |more: &str| list("environments", &format!("name: prod, {more}"));
     let action = |more: &str| list("actions", &format!("name: a, environments: [prod], {more}"));
@@ -172,24 +229,6 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
             &["environments[0].policy", "requires an attestation twice"],
         ),
         (environment("policy: {attestations: [{flow: a, name: c, min_tests: -1}]}"), &["line 5", "min_tests"]),
-        (issuer("name: a/b", "claims: {sub: x}"), &["issuers[0].name", "at most 64 letters"]),
-        (issuer("issuer: 'https://h/?a'", "claims: {sub: x}"), &["issuers[0].issuer", "without query"]),
-        (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an https URL"]),
-        (issuer("audience: ''", "claims: {sub: x}"), &["issuers[0].audience", "1 to 255 bytes"]),
-        (issuer("signIn: {clientId: x}", "claims: {sub: x}"), &["issuers[0].audience", "the clientId of signIn"]),
-        (issuer("signIn: {clientId: a, scopes: [a b]}", "claims: {sub: x}"), &["signIn.scopes", "without spaces"]),
-        (issuer("signIn: {clientId: a, clientSecret: {}}", "claims: {sub: x}"), &["signIn.clientSecret", "one of"]),
-        (issuer("jwks: {file: none.json}", "claims: {sub: x}"), &["issuers[0].jwks.file", "none.json"]),
-        (issuer("jwks: {file: bootstrap.yaml}", "claims: {sub: x}"), &["issuers[0].jwks.file", "JSON Web Key Set"]),
-        (issuer("", ""), &["issuers[0].rules", "at least one rule"]),
-        (issuer("", "claims: {}"), &["issuers[0].rules[0].claims", "at least one claim"]),
-        (issuer("", "claims: {sub: [x]}"), &["line 5", "claims.sub"]),
-        (issuer("", "claims: {sub: x}, create: true"), &["issuers[0].rules[0]", "only a token of role report"]),
-        (issuer("", "claims: {sub: x}, flows: [cart]"), &["issuers[0].rules[0]", "must not list flows"]),
-        (
-            list("issuers", &format!("{ISSUER}, name: a, rules: [{RULE}]}}\n      - {{{ISSUER}, name: b, rules: [{RULE}]")),
-            &["issuers[1].issuer", "same issuer, audience and keys as a"],
-        ),
         (environment("minArtifacts: 0"), &["environments[0].minArtifacts: got 0, expected a number from 1"]),
         (environment("minArtifacts: few"), &["line 5", "minArtifacts"]),
         (
@@ -363,6 +402,7 @@ super::on_both!(
 
 super::on_sqlite!(
     mistake_is_reported_with_key_and_line,
+    mistake_in_issuer_is_reported_with_key,
     mistake_in_policy_approval_or_action_is_reported_with_key,
     token_instead_of_its_hash_is_redacted,
     invalid_file_keeps_the_previous_state,

@@ -428,6 +428,17 @@ async fn rotated_key_is_accepted_without_a_storm_of_requests(database: Database)
     for revoked in [&first, &second] {
         assert_eq!(send(&service, &sign(revoked, json!({}))).await.0, 401);
     }
+    // Many keys have one ID, and a few are tried: each costs a verification.
+    let many: Vec<_> = (0..10).map(|_| Key::ed("many")).collect();
+    issuer.set_keys(&many.iter().collect::<Vec<_>>());
+    clock.advance(61);
+    let sign_with = |key: &Key| key.sign("EdDSA", json!({}), &issuer.claims(&clock));
+    assert!(is_accepted(&service, &sign_with(&many[0])).await);
+    assert_eq!(send(&service, &sign_with(&many[9])).await.0, 401);
+    issuer.set_keys(&[&reused]);
+    clock.advance(3_601);
+    eventually("old keys are refreshed", async || is_accepted(&service, &sign(&reused, json!({}))).await)
+        .await;
     // Without a key ID, the only key fits; with several, none.
     assert!(is_accepted(&service, &sign(&reused, json!({"kid": null}))).await);
     issuer.set_keys(&[&reused, &first]);

@@ -40,6 +40,8 @@ struct State {
     /// Whether another key signs.
     is_forged: bool,
     is_down: bool,
+    /// The last ID token.
+    id_token: String,
 }
 
 impl Provider {
@@ -83,6 +85,7 @@ impl Provider {
                     let key = if state.is_forged { &attacker } else { &key };
                     let change = if state.change.is_null() { json!({}) } else { state.change.clone() };
                     let token = key.sign("EdDSA", json!({}), &with(&kim, change));
+                    state.id_token.clone_from(&token);
                     let reply =
                         json!({"id_token": token, "access_token": ACCESS_TOKEN, "token_type": "Bearer"});
                     Reply::json(200, reply.to_string())
@@ -180,7 +183,7 @@ async fn person_signs_in_approves_and_signs_out(database: Database) {
         ("scope", "openid profile email groups"),
         ("code_challenge_method", "S256"),
         ("max_age", "28800"),
-        ("redirect_uri", &format!("{}/ui/sign-in/callback", service.base)),
+        ("redirect_uri", &format!("{}/ui/sign-in/callback/acme/sso", service.base)),
     ] {
         assert_eq!(query[name], expected, "{name}");
     }
@@ -224,7 +227,7 @@ async fn person_signs_in_approves_and_signs_out(database: Database) {
 async fn attack_on_a_sign_in_is_rejected(database: Database) {
     let (service, provider) = start(database, |_| ()).await;
     let now = provider.clock.now();
-    let started = "did not start this sign-in";
+    let started = "This sign-in is no longer valid";
     for (what, change, query, expected) in [
         ("another nonce", json!({"nonce": "other"}), None, "for another sign-in"),
         ("no nonce", json!({"nonce": null}), None, "for another sign-in"),
@@ -234,6 +237,7 @@ async fn attack_on_a_sign_in_is_rejected(database: Database) {
         ("another issuer", json!({"iss": "https://evil.example.com"}), None, "&quot;iss&quot;"),
         ("expired", json!({"exp": now - 30}), None, "has expired"),
         ("old authentication", json!({"auth_time": now - 8 * 3_600}), None, "has expired"),
+        ("future authentication", json!({"auth_time": now + 3_600}), None, "&quot;auth_time&quot;"),
         ("unknown authentication", json!({"auth_time": null}), None, "&quot;auth_time&quot;"),
         ("invalid subject", json!({"sub": "a\nb"}), None, "&quot;sub&quot;"),
         ("forged", json!({"forged": true}), None, "signature is invalid"),
@@ -277,6 +281,10 @@ async fn response_of_a_provider_works_once_and_in_its_browser(database: Database
         begin(&mut victim, "").await;
     }
     let cookie = kim.sign_in_cookie.clone();
+    // A provider sent the browser to another one, and asks for the code of that one.
+    let mut mixed_up = Browser::new(&service);
+    mixed_up.sign_in_cookie.clone_from(&cookie);
+    assert_eq!(mixed_up.get(&response.replace("/acme/sso?", "/acme/other?")).await.status, 403);
     assert_eq!(target(&kim.get(&response).await), "/ui/acme");
     // Replayed: the cookie is gone; with a copy of it, the code was used.
     let mut thief = Browser::new(&service);
@@ -284,6 +292,14 @@ async fn response_of_a_provider_works_once_and_in_its_browser(database: Database
     thief.sign_in_cookie = cookie;
     assert_eq!(thief.get(&response).await.status, 403);
     assert!(!is_signed_in(&mut thief).await && is_signed_in(&mut kim).await);
+    // An ID token of a person opens sessions only: as a bearer token, it would hide the address from `not_author`.
+    let token = provider.state.lock().unwrap().id_token.clone();
+    let bearer = service.get(&token, "/environments/acme").await.expect(401);
+    assert!(bearer.text.contains("not the URL of an issuer"), "{bearer:?}");
+    // A group that was removed: the session ends with the identity, and no other begins.
+    provider.change(json!({"groups": []}));
+    assert!(is_signed_in(&mut kim).await);
+    assert_eq!(sign_in(&mut thief, &provider, "").await.status, 403);
 }
 
 async fn sign_in_replaces_a_session_and_returns_to_pages_only(database: Database) {
@@ -400,7 +416,11 @@ async fn failed_sign_ins_are_rate_limited_and_an_unavailable_provider_is_not(dat
         }
         kim.sign_in_cookie = cookie;
     }
-    assert_eq!(kim.get("/ui/sign-in/callback?state=guessed").await.status, 429);
+    // A limited address causes no request to the provider.
+    let requests = provider.server.requests().len();
+    let valid = provider.authorize(&url);
+    assert_eq!(kim.get(&valid).await.status, 429);
+    assert_eq!(provider.server.requests().len(), requests);
 }
 
 super::on_both!(person_signs_in_approves_and_signs_out, session_ends_with_identity_rule_and_issuer);

@@ -34,7 +34,7 @@ pub(in crate::service::bootstrap) struct Issuer {
     pub(in crate::service::bootstrap) rules: Vec<Rule>,
 }
 
-/// Client of the service at an OIDC provider. Register BASE_URL/ui/sign-in/callback there as redirect URI.
+/// Client of the service at an OIDC provider. Register BASE_URL/ui/sign-in/callback/ORGANIZATION/NAME there as redirect URI.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(in crate::service::bootstrap) struct SignIn {

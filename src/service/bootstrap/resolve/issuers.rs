@@ -108,5 +108,8 @@ fn read_keys(file: &Path, path: &Path) -> Result<String, String> {
     let place = format!("the file \"{}\"", escaped(&file));
     let bytes = read_up_to(MAX_KEYS, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
     KeySet::parse(&bytes).map_err(|error| format!("{place}: {}", describe(&error)))?;
+    if KeySet::has_private_keys(&bytes) {
+        return Err(format!("{place}: expected public keys only, got a private key"));
+    }
     String::from_utf8(bytes).map_err(|_| format!("{place}: expected text"))
 }
