@@ -28,7 +28,7 @@ pub(super) struct Service {
     /// Get an ID token of the CI system instead: github, gitlab, circleci, buildkite, or file: and a path
     #[arg(long, global = true, value_name = "SYSTEM", env = "SUPERCARGO_OIDC")]
     pub(super) oidc: Option<Oidc>,
-    /// Audience of the ID token that github or buildkite issues (default: scheme and host of the base URL)
+    /// Audience of the ID token that github or buildkite issues (default: scheme, host and port of the base URL)
     #[arg(long, global = true, value_name = "AUDIENCE", env = "SUPERCARGO_OIDC_AUDIENCE")]
     pub(super) oidc_audience: Option<String>,
     /// PEM file with certificate authorities to trust, in addition to those of the system

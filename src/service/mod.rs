@@ -7,6 +7,7 @@ mod access;
 pub(crate) mod addresses;
 mod app;
 mod artifact_details;
+mod authentication;
 pub mod bootstrap;
 mod creation;
 mod evaluation;

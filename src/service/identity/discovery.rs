@@ -1,6 +1,7 @@
 //! Requests the metadata and keys of an issuer (OIDC Discovery 1.0, section 4), and ID tokens.
 //!
-//! Called by the task in `refresh` and by `sign_in`, with a client that permits no internal addresses and no redirects.
+//! Called by the task in `refresh` and by `sign_in`, with a client that permits only the internal addresses of
+//! `--allow-internal`, and no redirects.
 
 use std::io;
 use std::time::Duration;
@@ -39,7 +40,7 @@ pub(in crate::service) enum DiscoveryError {
     Address(String, #[source] io::Error),
     #[error("failed to request {0}")]
     Http(String, #[source] reqwest::Error),
-    #[error("expected status 200 of {0}, got {1}; redirects are not followed")]
+    #[error("expected status 200 from {0}, got {1}")]
     Status(String, StatusCode),
     #[error("the response of {0} is larger than {MAX_BYTES} bytes")]
     TooLarge(String),
@@ -51,17 +52,19 @@ pub(in crate::service) enum DiscoveryError {
         Escaped(actual)
     )]
     OtherIssuer { url: String, expected: String, actual: String },
-    #[error("the response of {0} has no usable key")]
+    #[error("no usable key in the response of {0}")]
     Keys(String, #[source] KeySetError),
     #[error("the metadata of the issuer has no {0} with http or https")]
     Endpoint(&'static str),
-    #[error("{0} rejected the code: {code}", code = Escaped(.1))]
+    #[error("{0} returned the error \"{code}\"", code = Escaped(.1))]
     Rejected(String, String),
+    #[error("expected JSON with \"id_token\" in the response of {0}")]
+    NoIdToken(String),
 }
 
 /// The metadata of an issuer.
 #[derive(Deserialize)]
-pub(in crate::service) struct Metadata {
+struct Metadata {
     issuer: String,
     jwks_uri: String,
     authorization_endpoint: Option<String>,
@@ -70,10 +73,7 @@ pub(in crate::service) struct Metadata {
 }
 
 /// The metadata of an issuer, which must name exactly the expected URL as its issuer.
-pub(in crate::service) async fn metadata(
-    client: &GuardedClient,
-    issuer: &str,
-) -> Result<Metadata, DiscoveryError> {
+async fn metadata(client: &GuardedClient, issuer: &str) -> Result<Metadata, DiscoveryError> {
     let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
     let url: Url = url.parse().map_err(|_| DiscoveryError::Url(url))?;
     let (body, _) = get(client, &url).await?;
@@ -141,7 +141,7 @@ pub(super) async fn exchange(
         }
         _ if status != StatusCode::OK => Err(DiscoveryError::Status(url.to_string(), status)),
         // The cause may quote a token.
-        _ => Err(DiscoveryError::Rejected(url.to_string(), "expected JSON with id_token".to_owned())),
+        _ => Err(DiscoveryError::NoIdToken(url.to_string())),
     }
 }
 

@@ -2,9 +2,15 @@
 //!
 //! Called by the bootstrap file and after each request to an issuer. Pure.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
+
+use crate::domain::evidence::identity::TokenError;
+use crate::domain::model::Fingerprint;
 
 /// Maximum number of keys of a set. Issuers have a few.
 const MAX_KEYS: usize = 100;
@@ -13,9 +19,16 @@ const MAX_KEYS: usize = 100;
 /// with keys of one identifier.
 const MAX_TRIED: usize = 4;
 
+/// Maximum number of verified tokens that a set remembers.
+const MAX_VERIFIED: usize = 10_000;
+
 /// The public keys of an issuer.
-#[derive(Debug, Default)]
-pub(in crate::service) struct KeySet(Vec<Key>);
+#[derive(Debug)]
+pub(in crate::service) struct KeySet {
+    keys: Vec<Key>,
+    /// The hashes of tokens that a key has signed: a verification takes longer than the rest of a request.
+    verified: Mutex<HashSet<Fingerprint>>,
+}
 
 #[derive(Debug)]
 struct Key {
@@ -29,7 +42,7 @@ struct Key {
 pub(in crate::service) enum KeySetError {
     #[error("expected a JSON Web Key Set: an object with \"keys\"")]
     Malformed(#[source] serde_json::Error),
-    #[error("it has no key for RS256, PS256, ES256 or EdDSA signatures")]
+    #[error("expected a key for RS256, PS256, ES256 or EdDSA")]
     NoKey,
 }
 
@@ -44,7 +57,7 @@ impl KeySet {
     pub(in crate::service) fn parse(json: &[u8]) -> Result<Self, KeySetError> {
         let document: Document = serde_json::from_slice(json).map_err(KeySetError::Malformed)?;
         let keys: Vec<Key> = document.keys.into_iter().filter_map(Key::parse).take(MAX_KEYS).collect();
-        if keys.is_empty() { Err(KeySetError::NoKey) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err(KeySetError::NoKey) } else { Ok(Self { keys, verified: Mutex::default() }) }
     }
 
     /// Whether a set has a private or symmetric key (RFC 7518, section 6).
@@ -54,11 +67,30 @@ impl KeySet {
         document.is_some_and(|document| document.keys.iter().any(is_private))
     }
 
+    /// Verifies the token with this hash, unless it was verified before. The hash covers header and signature.
+    pub(super) fn remember(
+        &self,
+        token: Fingerprint,
+        verify: impl FnOnce() -> Result<(), TokenError>,
+    ) -> Result<(), TokenError> {
+        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if verified().contains(&token) {
+            return Ok(());
+        }
+        verify()?;
+        let mut verified = verified();
+        if verified.len() >= MAX_VERIFIED {
+            verified.clear();
+        }
+        verified.insert(token);
+        Ok(())
+    }
+
     /// The keys that may have signed a token. Without a key ID, the set must have a single key for the algorithm.
     pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
         let fits =
             |key: &&Key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
-        let found: Vec<_> = self.0.iter().filter(fits).map(|key| &key.decoding).take(MAX_TRIED).collect();
+        let found: Vec<_> = self.keys.iter().filter(fits).map(|key| &key.decoding).take(MAX_TRIED).collect();
         if id.is_none() && found.len() > 1 { Vec::new() } else { found }
     }
 }

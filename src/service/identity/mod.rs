@@ -1,9 +1,7 @@
 //! Identities without secrets: tokens that issuers of an organization sign (OIDC).
 //!
 //! `access` calls [`Identities::authenticate`] for a bearer token that is a JWT. The database has the issuers, so that all
-//! replicas accept the same tokens; each process keeps their keys in memory. Other users of an issuer take its keys from
-//! [`RemoteKeyRegistry`], verify a token with [`Token::verify`] and check it with
-//! [`Claims::check`](crate::domain::evidence::identity::Claims::check).
+//! replicas accept the same tokens; each process keeps their keys in memory. Pages call `sign_in`.
 //!
 //! | file | content |
 //! |---|---|
@@ -30,8 +28,10 @@ pub(in crate::service) use self::key_set::KeySet;
 use self::remote_keys::{RemoteKeyRegistry, RemoteKeys};
 pub(in crate::service) use self::token::is_jwt;
 use self::token::{Token, unverified_issuer};
+use crate::domain::escape::shortened;
 use crate::domain::evidence::identity::{Claims, Issuer, Person, Rule, TokenError};
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::process::error_causes::describe;
 use crate::store::access::Token as Grant;
 use crate::store::issuers::StoredIssuer;
 use crate::store::{Error, Store};
@@ -79,12 +79,6 @@ pub(in crate::service) enum AuthenticationError {
     Unavailable(#[from] Error),
 }
 
-impl AuthenticationError {
-    pub(in crate::service) fn is_unknown_issuer(&self) -> bool {
-        matches!(self, Self::Invalid(TokenError::UnknownIssuer))
-    }
-}
-
 /// Whether a request may wait for an issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::service) enum Waiting {
@@ -110,18 +104,18 @@ impl Identities {
             return Err(TokenError::UnknownIssuer.into());
         }
         let token = Token::parse(text)?;
-        let mut error = AuthenticationError::Invalid(TokenError::UnknownIssuer);
+        let mut error = None;
         for known in issuers {
             let KnownIssuer { issuer, keys, .. } = known.as_ref();
             let verified = self.verify(&token, keys, now, waiting).await;
-            match verified.and_then(|claims| Ok(grant(issuer, organization, &claims, now)?)) {
+            match verified.and_then(|claims| Ok(permissions(issuer, organization, &claims, now)?)) {
                 Ok(grant) => return Ok(grant),
                 // Keep the error of the issuer whose key fits.
-                Err(AuthenticationError::Invalid(TokenError::UnknownKey)) if !error.is_unknown_issuer() => {}
-                Err(failed) => error = failed,
+                Err(AuthenticationError::Invalid(TokenError::UnknownKey)) if error.is_some() => {}
+                Err(failed) => error = Some(failed),
             }
         }
-        Err(error)
+        Err(error.unwrap_or(TokenError::UnknownIssuer.into()))
     }
 
     /// The open issuers of an organization with this URL, by name.
@@ -175,9 +169,8 @@ impl Identities {
             .and_then(|issuer| issuer.rule_for_person(person));
         let id = format!("{}\0{}\0{}", person.organization, person.issuer, person.subject);
         let id = Fingerprint::from_content(id.as_bytes());
-        let grant =
-            |rule| permitted(rule, &person.organization, person.caller(), id, Some(person.expires_at), now);
-        Ok(rule.map(grant))
+        let caller = || (person.caller(), id, Some(person.expires_at));
+        Ok(rule.map(|rule| grant(rule, &person.organization, caller(), now)))
     }
 
     /// Verifies the signature, with new keys if the current ones do not fit: the issuer may have rotated them.
@@ -242,20 +235,27 @@ impl Identities {
 }
 
 /// The permissions of a token with a valid signature.
-fn grant(issuer: &Issuer, organization: &str, claims: &Claims, now: Timestamp) -> Result<Grant, TokenError> {
+fn permissions(
+    issuer: &Issuer,
+    organization: &str,
+    claims: &Claims,
+    now: Timestamp,
+) -> Result<Grant, TokenError> {
     claims.check(&issuer.url, &issuer.audience, now)?;
-    let subject = claims.subject()?;
+    let caller = format!("{}/{}", issuer.name, claims.subject()?);
     let rule = issuer.rule(claims).ok_or_else(|| TokenError::NoRule(issuer.name.clone()))?;
-    let sha256 = identifier(organization, &issuer.name, rule);
-    Ok(permitted(rule, organization, format!("{}/{subject}", issuer.name), sha256, claims.expiry(), now))
+    // Limits count the callers of a rule together: an issuer may have any number of subjects, such as one per branch. No
+    // static token has this hash, since a header contains no NUL.
+    let id = format!("{organization}\0{}\0{rule}\0{}", issuer.name, rule.role.as_str());
+    let id = Fingerprint::from_content(id.as_bytes());
+    Ok(grant(rule, organization, (caller, id, claims.expiry()), now))
 }
 
-fn permitted(
+/// The permissions of a rule for a caller: the name, an identifier in place of the hash of a static token, and the expiry.
+fn grant(
     rule: &Rule,
     organization: &str,
-    name: String,
-    sha256: Fingerprint,
-    expires_at: Option<Timestamp>,
+    (name, sha256, expires_at): (String, Fingerprint, Option<Timestamp>),
     now: Timestamp,
 ) -> Grant {
     Grant {
@@ -272,8 +272,8 @@ fn permitted(
     }
 }
 
-/// Identifies the callers of a rule for limits, in place of the hash of a static token. Not each subject: an issuer may
-/// have any number of them, such as one per branch. No token has this hash, since a header contains no NUL.
-fn identifier(organization: &str, issuer: &str, rule: &Rule) -> Fingerprint {
-    Fingerprint::from_content(format!("{organization}\0{issuer}\0{rule}\0{}", rule.role.as_str()).as_bytes())
+/// Describes an error for the log. It may quote a response of any length.
+pub(in crate::service) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    const MAX: usize = 500;
+    shortened(&describe(error), MAX)
 }

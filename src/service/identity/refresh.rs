@@ -1,4 +1,4 @@
-//! The task that refreshes the keys of issuers, the only code that requests them.
+//! The task that refreshes keys and endpoints of issuers. Only this task requests them; `sign_in` requests ID tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +7,16 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::cause;
 use super::discovery::{self, DiscoveryError, TIMEOUT};
 use super::remote_keys::RemoteKeys;
-use crate::domain::escape::{Escaped, shortened};
+use crate::domain::escape::Escaped;
 use crate::process::error_causes::describe;
 use crate::service::app::App;
 use crate::service::outbound::GuardedClient;
 
 /// Interval of the search for keys to refresh, besides those that requests want.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Maximum length of a cause in the log, in characters: it may quote a response.
-const MAX_CAUSE: usize = 500;
 
 /// Refreshes keys until `shutdown`. Issuers do not wait for each other.
 pub(in crate::service) async fn run(app: App, shutdown: CancellationToken) {
@@ -63,7 +61,7 @@ async fn refresh(app: App, keys: Arc<RemoteKeys>) {
             }
         }
         Err(error) => {
-            let cause = shortened(&describe(&error), MAX_CAUSE);
+            let cause = cause(&error);
             if keys.failed(&cause) {
                 tracing::warn!("failed to refresh the keys of issuer \"{url}\" of {organization}: {cause}");
             }

@@ -105,7 +105,7 @@ impl Provider {
         now: Timestamp,
     ) -> Result<Url, SignInError> {
         const DOWN: Error =
-            Error::Busy("the provider does not respond; it is requested again within a minute");
+            Error::Busy("the provider has not responded yet; it is requested at least once a minute");
         let found = self.remote.current(now).ok_or(DOWN)?;
         let url = found.endpoints.authorization.clone();
         let mut url = url.ok_or(DiscoveryError::Endpoint("authorization_endpoint"))?;

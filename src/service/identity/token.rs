@@ -4,12 +4,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use jsonwebtoken::{Algorithm, crypto};
+use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::key_set::KeySet;
 use crate::domain::evidence::identity::{Claims, TokenError};
+use crate::domain::model::Fingerprint;
 
 /// Maximum size of a token, in bytes.
 const MAX_BYTES: usize = 16 * 1024;
@@ -65,15 +66,22 @@ impl<'a> Token<'a> {
 
     /// Verifies the signature. The caller checks the claims.
     pub(in crate::service) fn verify(&self, keys: &KeySet) -> Result<Claims, TokenError> {
+        let hash = Fingerprint::from_content(self.text.as_bytes());
+        keys.remember(hash, || self.verify_signature(keys))?;
+        claims(self.text).map(Claims).ok_or(TokenError::Malformed)
+    }
+
+    fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         let (signed, signature) = self.text.rsplit_once('.').ok_or(TokenError::Malformed)?;
-        let mut error = TokenError::UnknownKey;
-        for key in keys.find(self.key_id.as_deref(), self.algorithm) {
-            if let Ok(true) = crypto::verify(signature, signed.as_bytes(), key, self.algorithm) {
-                return claims(self.text).map(Claims).ok_or(TokenError::Malformed);
-            }
-            error = TokenError::Signature;
+        let found = keys.find(self.key_id.as_deref(), self.algorithm);
+        let fits = |key: &&DecodingKey| {
+            matches!(crypto::verify(signature, signed.as_bytes(), key, self.algorithm), Ok(true))
+        };
+        match found.iter().any(fits) {
+            true => Ok(()),
+            false if found.is_empty() => Err(TokenError::UnknownKey),
+            false => Err(TokenError::Signature),
         }
-        Err(error)
     }
 }
 

@@ -85,7 +85,7 @@ pub struct Limits {
     /// Interval for checking declared environments for silence, and for refreshing their metrics.
     pub silence_interval: Duration,
     /// Interval for recording the uses of tokens.
-    pub token_use_interval: Duration,
+    pub token_use_flush_interval: Duration,
     /// Delivery of notifications.
     pub delivery: Delivery,
     /// Lifetime of browser sessions.
@@ -133,7 +133,7 @@ impl Default for Limits {
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
             silence_interval: Duration::from_secs(5),
-            token_use_interval: Duration::from_secs(10),
+            token_use_flush_interval: Duration::from_secs(10),
             delivery: Delivery::default(),
             session: session::Timeouts::default(),
         }

@@ -15,9 +15,9 @@ use crate::service::app::App;
 use crate::service::limits::TOKEN_USE_INTERVAL;
 use crate::store;
 
-/// Records uses until `shutdown`. A use that cannot be recorded is recorded at the next one.
+/// Records uses until `shutdown`. On an error, the remaining uses are recorded at their next request.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.limits.token_use_interval);
+    let mut interval = tokio::time::interval(app.limits.token_use_flush_interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut failures = FailureLog::new(TOKEN_USE_INTERVAL);
     loop {

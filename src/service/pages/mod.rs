@@ -1,7 +1,8 @@
 //! HTML pages below `/ui/`, rendered from the store.
 //!
-//! A page requires a session, which the user opened with a token or at an identity provider. Pages write nothing except sessions and approvals, load
-//! nothing from other hosts, and work without scripts. Data that the user may not see returns 404, like data that does not exist.
+//! A page requires a session, which the user opened with a token or at an identity provider. Pages write nothing except
+//! sessions and approvals, load nothing from other hosts, and work without scripts. Data that the user may not see returns
+//! 404, like data that does not exist.
 
 mod access_review;
 mod actions;

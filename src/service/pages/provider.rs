@@ -14,19 +14,15 @@ use super::parts::refusal::Refusal;
 use super::session;
 use super::sign_in::{form_page, open_session};
 use crate::domain::escape::{Escaped, shortened};
-use crate::process::error_causes::describe;
 use crate::service::app::App;
 use crate::service::http::context::RequestContext;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::identity::Provider;
 use crate::service::identity::sign_in::{Attempt, SignInError};
+use crate::service::identity::{Provider, cause};
 
 /// Maximum length of a provider's error code on a page, in characters.
 const MAX_ERROR: usize = 100;
-
-/// Maximum length of a cause in the log, in characters: it may quote a response.
-const MAX_CAUSE: usize = 500;
 
 /// Redirects to the provider.
 pub(super) async fn start(State(app): State<App>, uri: Uri) -> Result<Response, Refusal> {
@@ -39,7 +35,7 @@ pub(super) async fn start(State(app): State<App>, uri: Uri) -> Result<Response, 
         tracing::error!("failed to start a sign-in: {error}");
         Problem::defect()
     })?;
-    let cookie = Cookie::of_sign_in(app.site.links.base()).set(&cookie);
+    let cookie = Cookie::sign_in(app.site.links.base()).set(&cookie);
     match provider.authorization_url(&attempt, &redirect_uri(&app, &provider), app.site.now()) {
         Ok(url) => Ok(([(SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response()),
         Err(error) => rejected(&app, &provider, next, error),
@@ -54,7 +50,7 @@ pub(super) async fn callback(
     headers: HeaderMap,
 ) -> Response {
     let response = complete(&app, &context, &uri, &headers).await;
-    let cookie = Cookie::of_sign_in(app.site.links.base()).clear();
+    let cookie = Cookie::sign_in(app.site.links.base()).clear();
     (AppendHeaders([(SET_COOKIE, cookie)]), response).into_response()
 }
 
@@ -75,7 +71,7 @@ async fn complete(
     let parameters: HashMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let parameter = |name: &str| parameters.get(name).map(String::as_str);
     let state = parameter("state").unwrap_or_default();
-    let cookie = Cookie::of_sign_in(app.site.links.base()).read(headers);
+    let cookie = Cookie::sign_in(app.site.links.base()).read(headers);
     let attempt = cookie.and_then(|cookie| Attempt::from_cookie(cookie, state));
     let found = attempt.and_then(|attempt| Some((find(app, attempt.issuer())?, attempt)));
     // A response of another provider has its path, and may name it (RFC 9207).
@@ -84,7 +80,8 @@ async fn complete(
             && parameter("iss").is_none_or(|url| url == provider.issuer.url)
     });
     let Some((provider, attempt)) = found else {
-        let problem = "This sign-in is no longer valid: it took longer than 10 minutes, another tab started one, or this browser did not start it. Sign in again.";
+        let problem = "This sign-in is no longer valid: it took longer than 10 minutes, another tab started one, or this \
+                       browser did not start it. Sign in again.";
         return refused(Ok(denied(app, "", problem)));
     };
     let (name, next) = (&provider.issuer.name, &attempt.next);
@@ -132,11 +129,7 @@ fn denied(app: &App, next: &str, problem: &str) -> Response {
 /// The response to a failed sign-in. The operator sees the cause in the log, and the browser no more than its kind.
 fn rejected(app: &App, provider: &Provider, next: &str, error: SignInError) -> Result<Response, Refusal> {
     let name = Escaped(&provider.issuer.name).to_string();
-    tracing::warn!(
-        "failed sign-in at issuer {name} of {}: {}",
-        provider.organization,
-        shortened(&describe(&error), MAX_CAUSE)
-    );
+    tracing::warn!("failed sign-in at issuer {name} of {}: {}", provider.organization, cause(&error));
     match error {
         SignInError::Unavailable(error) => Err(error.into()),
         SignInError::Token(_) | SignInError::Provider(_) => {

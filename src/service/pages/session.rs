@@ -21,10 +21,9 @@ use super::parts::refusal::Refusal;
 use crate::domain::evidence::access::{Operation, Scope};
 use crate::domain::evidence::identity::Person;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::service::access::{
-    Caller, PathRest, SessionToken, find_token, path_parameters, run, use_connection,
-};
+use crate::service::access::{Caller, PathRest, path_parameters, run, use_connection};
 use crate::service::app::App;
+use crate::service::authentication::{SessionToken, find_token};
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
 use crate::service::limits::cpu_share::CpuShare;
@@ -167,7 +166,7 @@ pub(super) async fn write_permits(
 /// The cookie of a request without a valid session, to delete it: a browser that keeps it would send an unknown session
 /// with each request.
 pub(super) fn ended_cookie(app: &App, headers: &HeaderMap) -> Option<Cookie> {
-    Cookie::from_base_url(app.site.links.base()).sent_in(headers)
+    Cookie::session(app.site.links.base()).sent_in(headers)
 }
 
 /// The hash of the request's session, and the session, whether or not it has expired. A session that never existed counts
@@ -177,7 +176,7 @@ pub(super) async fn stored_session(
     context: &RequestContext,
     headers: &HeaderMap,
 ) -> Result<Option<(Fingerprint, store::sessions::Session)>, Problem> {
-    let Some(secret) = Cookie::from_base_url(app.site.links.base()).read(headers) else {
+    let Some(secret) = Cookie::session(app.site.links.base()).read(headers) else {
         return Ok(None);
     };
     let hash = Fingerprint::from_content(secret.as_bytes());

@@ -175,7 +175,7 @@ pub(super) async fn open_session(
     let mut transaction = app.site.store.write().await?;
     let timeouts = &app.limits.session;
     transaction.remove_sessions(now.earlier(timeouts.idle), now.earlier(timeouts.max_age)).await?;
-    let cookie = Cookie::from_base_url(app.site.links.base());
+    let cookie = Cookie::session(app.site.links.base());
     if let Some(previous) = cookie.read(headers) {
         transaction.close_session(Fingerprint::from_content(previous.as_bytes())).await?;
     }
@@ -197,7 +197,7 @@ pub(super) async fn sign_out(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
-    let cookie = Cookie::from_base_url(app.site.links.base());
+    let cookie = Cookie::session(app.site.links.base());
     let mut signed_out = Redirect::to(&app.site.links.page(&["sign-in"])).into_response();
     if let Some((session, stored)) = stored_session(&app, &context, &headers).await? {
         // Sessions of invalid tokens share the permits of an organization without a name.

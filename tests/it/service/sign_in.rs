@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use reqwest::header::LOCATION;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -13,7 +14,7 @@ use url::{Url, form_urlencoded};
 
 use super::browser::{Browser, assert_contains};
 use super::identity::{Key, TestClock, encode, jwks, with};
-use super::test_service::{Options, bootstrap};
+use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, Database, READER, Response, TestService, digest, pod, report};
 use crate::fake::{Reply, Server};
 
@@ -40,6 +41,8 @@ struct State {
     /// Whether another key signs.
     is_forged: bool,
     is_down: bool,
+    /// The reply to a code, if it is not an ID token.
+    fault: Option<fn() -> Reply>,
     /// The last ID token.
     id_token: String,
 }
@@ -65,6 +68,7 @@ impl Provider {
                     Reply::json(200, metadata.to_string())
                 }
                 "/keys" => Reply::json(200, jwks(&[&key]).to_string()),
+                "/token" if state.fault.is_some() => state.fault.unwrap()(),
                 "/token" => {
                     let form: HashMap<String, String> =
                         form_urlencoded::parse(&request.body).into_owned().collect();
@@ -140,7 +144,12 @@ async fn start(database: Database, change: impl FnOnce(&mut Options)) -> (TestSe
     let allowed_internal = &["127.0.0.1/32"][..];
     let mut options = Options { bootstrap, allowed_internal, clock, files, ..Options::default() };
     change(&mut options);
-    (TestService::start_with(database, options).await, provider)
+    let service = TestService::start_with(database, options).await;
+    eventually("the service knows the endpoints of the provider", async || {
+        try_begin(&mut Browser::new(&service), "").await.is_some()
+    })
+    .await;
+    (service, provider)
 }
 
 fn target(response: &Response) -> String {
@@ -150,11 +159,17 @@ fn target(response: &Response) -> String {
 
 /// Opens the sign-in page and its link. Returns the URL at the provider.
 async fn begin(browser: &mut Browser<'_>, next: &str) -> String {
+    try_begin(browser, next).await.expect("the service knows the endpoints of the provider")
+}
+
+/// Returns `None` if the page has no link yet, or the service does not know the endpoints of the provider yet.
+async fn try_begin(browser: &mut Browser<'_>, next: &str) -> Option<String> {
     let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
     let page = browser.get(&format!("/ui/sign-in?next={next}")).await.text;
-    let (_, link) = page.split_once("class=\"button\" href=\"").unwrap();
+    let (_, link) = page.split_once("class=\"button\" href=\"")?;
     let link = link.split_once('"').unwrap().0.replace("&amp;", "&");
-    target(&browser.get(&link).await)
+    let response = browser.get(&link).await;
+    (response.status != 503).then(|| target(&response))
 }
 
 /// Signs in, and returns the response to the callback.
@@ -267,6 +282,28 @@ async fn attack_on_a_sign_in_is_rejected(database: Database) {
         assert!(browser.cookie.is_none() && browser.sign_in_cookie.is_none(), "{what}");
     }
     assert!(service.database.rows("SELECT person FROM sessions").await.is_empty());
+}
+
+async fn unexpected_response_to_a_code_signs_nobody_in(database: Database) {
+    let (service, provider) = start(database, |_| ()).await;
+    let failed = "the provider did not complete the sign-in";
+    let faults: [(fn() -> Reply, &str); 6] = [
+        (|| Reply::text(200, "<html>sign in</html>"), failed),
+        (|| Reply::json(200, "{}"), failed),
+        (|| Reply::json(500, r#"{"id_token": "a.b.c"}"#), failed),
+        (|| Reply::Response(302, vec![("location", "/elsewhere".to_owned())], Bytes::new()), failed),
+        (|| Reply::Endless(200, Vec::new()), failed),
+        (|| Reply::json(200, r#"{"id_token": "secret"}"#), "the ID token is rejected: it is not a JWT"),
+    ];
+    for (fault, expected) in faults {
+        provider.state.lock().unwrap().fault = Some(fault);
+        let mut kim = Browser::new(&service);
+        let page = sign_in(&mut kim, &provider, "").await;
+        assert_eq!(page.status, 403, "{page:?}");
+        assert_contains(&page.text, &[expected]);
+        assert!(kim.cookie.is_none() && !page.text.contains("secret"), "{page:?}");
+    }
+    assert!(provider.server.requests().iter().all(|request| request.path != "/elsewhere"));
 }
 
 async fn response_of_a_provider_works_once_and_in_its_browser(database: Database) {
@@ -427,6 +464,7 @@ super::on_both!(person_signs_in_approves_and_signs_out, session_ends_with_identi
 
 super::on_sqlite!(
     attack_on_a_sign_in_is_rejected,
+    unexpected_response_to_a_code_signs_nobody_in,
     response_of_a_provider_works_once_and_in_its_browser,
     sign_in_replaces_a_session_and_returns_to_pages_only,
     token_form_can_be_switched_off,

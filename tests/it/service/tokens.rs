@@ -16,7 +16,7 @@ use crate::program::supercargo;
 /// Records uses at once, and has no rate limit.
 fn options() -> Options {
     let limits = Limits {
-        token_use_interval: Duration::from_millis(10),
+        token_use_flush_interval: Duration::from_millis(10),
         invalid_tokens: u32::MAX,
         ..Limits::default()
     };

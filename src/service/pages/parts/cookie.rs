@@ -9,25 +9,23 @@ use axum::http::header::COOKIE;
 pub(crate) struct Cookie {
     name: &'static str,
     attributes: &'static str,
+    is_secure: bool,
 }
 
 impl Cookie {
-    /// The session cookie of a service with this public URL.
-    pub(crate) fn from_base_url(base: &str) -> Self {
-        if is_tls(base) {
-            Self { name: "__Host-supercargo", attributes: "; Secure" }
-        } else {
-            Self { name: "supercargo", attributes: "" }
-        }
+    /// The cookie of a session.
+    pub(crate) fn session(base: &str) -> Self {
+        Self::new(base, ["__Host-supercargo", "supercargo"], "")
     }
 
     /// The cookie of a sign-in at a provider, which may take ten minutes.
-    pub(crate) fn of_sign_in(base: &str) -> Self {
-        if is_tls(base) {
-            Self { name: "__Host-supercargo-sign-in", attributes: "; Max-Age=600; Secure" }
-        } else {
-            Self { name: "supercargo-sign-in", attributes: "; Max-Age=600" }
-        }
+    pub(crate) fn sign_in(base: &str) -> Self {
+        Self::new(base, ["__Host-supercargo-sign-in", "supercargo-sign-in"], "; Max-Age=600")
+    }
+
+    fn new(base: &str, [secure, plain]: [&'static str; 2], attributes: &'static str) -> Self {
+        let is_secure = base.starts_with("https://");
+        Self { name: if is_secure { secure } else { plain }, attributes, is_secure }
     }
 
     /// The value in the headers of a request.
@@ -45,17 +43,15 @@ impl Cookie {
 
     /// The `Set-Cookie` header. `SameSite=Lax`: links from other sites send the cookie, their forms do not.
     pub(crate) fn set(self, secret: &str) -> String {
-        format!("{}={secret}; Path=/; HttpOnly; SameSite=Lax{}", self.name, self.attributes)
+        let Self { name, attributes, is_secure } = self;
+        let secure = if is_secure { "; Secure" } else { "" };
+        format!("{name}={secret}; Path=/; HttpOnly; SameSite=Lax{attributes}{secure}")
     }
 
     /// The `Set-Cookie` header that deletes the cookie: of two attributes with one name, the last one counts.
     pub(crate) fn clear(self) -> String {
         format!("{}; Max-Age=0", self.set(""))
     }
-}
-
-fn is_tls(base: &str) -> bool {
-    base.starts_with("https://")
 }
 
 #[cfg(test)]
@@ -67,7 +63,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(COOKIE, "a=b; supercargo=secret".parse().unwrap());
         headers.append(COOKIE, "__Host-supercargo=other;c".parse().unwrap());
-        let (plain, secure) = (Cookie::from_base_url("http://h"), Cookie::from_base_url("https://h"));
+        let (plain, secure) = (Cookie::session("http://h"), Cookie::session("https://h"));
         assert_eq!(plain.read(&headers), Some("secret"));
         assert_eq!(secure.read(&headers), Some("other"));
         assert_eq!(plain.read(&HeaderMap::new()), None);
@@ -77,15 +73,15 @@ mod tests {
     #[test]
     fn cookie_is_bound_to_the_host_over_tls() {
         assert_eq!(
-            Cookie::from_base_url("https://example.com").set("x"),
+            Cookie::session("https://example.com").set("x"),
             "__Host-supercargo=x; Path=/; HttpOnly; SameSite=Lax; Secure"
         );
         assert_eq!(
-            Cookie::from_base_url("http://[::1]:8080").set("x"),
+            Cookie::session("http://[::1]:8080").set("x"),
             "supercargo=x; Path=/; HttpOnly; SameSite=Lax"
         );
         assert_eq!(
-            Cookie::of_sign_in("https://example.com").clear(),
+            Cookie::sign_in("https://example.com").clear(),
             "__Host-supercargo-sign-in=; Path=/; HttpOnly; SameSite=Lax; Max-Age=600; Secure; Max-Age=0"
         );
     }
