@@ -216,7 +216,7 @@ impl Client {
                             "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
                         ),
                         Resource::Artifact(_) => format!(
-                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running"
+                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; pipelines do not attest the digest of an image's configuration, which CRI-O and imported images may have"
                         ),
                         Resource::Action(_) => format!(
                             "{check}, {organization} and the number; `supercargo list notifications` lists the actions"

@@ -8,13 +8,15 @@ use serde::Serialize;
 
 use super::site::Site;
 use crate::domain::evidence::verdict::evaluate_artifact;
-use crate::domain::model::{ApprovalState, ComplianceState, Fingerprint, Text, Timestamp};
+use crate::domain::model::{
+    ApprovalState, ComplianceState, Fingerprint, ListedManifest, PlatformManifest, Text, Timestamp,
+};
 use crate::store::approvals::Approval;
 use crate::store::artifact_flows::{ArtifactFlow, KnownArtifact};
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::asserted_flows::AssertedFlow;
 use crate::store::attestation_lists::AttestationSummary;
-use crate::store::{AtMost, Error, Transaction};
+use crate::store::{AtMost, Error, Transaction, image_indexes};
 
 /// The commit of an artifact whose commit is unknown: the public client fails on fewer than 7 characters.
 pub(crate) const UNKNOWN_COMMIT: &str = "unknown";
@@ -39,6 +41,15 @@ pub(crate) struct FlowArtifact {
     pub(crate) build_url: String,
     pub(crate) html_url: String,
     pub(crate) state: ComplianceState,
+}
+
+/// The other digests of an image.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub(crate) struct ImageDigests {
+    /// The newest image indexes that list the artifact, with its platform
+    image_indexes: Vec<PlatformManifest>,
+    /// The manifests that the artifact lists
+    image_manifests: Vec<PlatformManifest>,
 }
 
 /// An environment in which an artifact runs.
@@ -77,6 +88,7 @@ pub(crate) struct KnownArtifacts {
     known: HashMap<Fingerprint, KnownArtifact>,
     flows: BTreeMap<Fingerprint, BTreeMap<String, AssertedFlow>>,
     images: HashMap<Fingerprint, String>,
+    listed: Vec<ListedManifest>,
 }
 
 impl KnownArtifacts {
@@ -96,7 +108,8 @@ impl KnownArtifacts {
         let mut images = transaction.names_of_artifacts(organization, &unnamed).await?;
         // The last of several names counts, in any order of rows.
         images.sort_unstable();
-        Ok(Self { known, flows, images: images.into_iter().collect() })
+        let listed = transaction.listed_manifests(organization, artifacts).await?;
+        Ok(Self { known, flows, images: images.into_iter().collect(), listed })
     }
 
     /// The flows that hold an artifact.
@@ -112,6 +125,12 @@ impl KnownArtifacts {
     /// The name of an artifact of no flow: of the image under which it ran; empty if it never ran.
     pub(crate) fn image(&self, artifact: Fingerprint) -> &str {
         self.images.get(&artifact).map_or("", String::as_str)
+    }
+
+    /// The other digests of the image of an artifact.
+    pub(crate) fn digests(&self, artifact: Fingerprint) -> ImageDigests {
+        let (image_indexes, image_manifests) = image_indexes::of_artifact(&self.listed, artifact);
+        ImageDigests { image_indexes, image_manifests }
     }
 
     /// An artifact in a flow.

@@ -11,12 +11,13 @@ use sqlx::types::Uuid;
 
 use super::bootstrap::ApprovalContent;
 use super::columns::{Json, json};
+use super::image_indexes::related;
 use super::rows::{Bytes, Id};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use super::{Error, Transaction};
 use crate::domain::evidence::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
-    FlowEvidence, TrailEvidence,
+    FlowEvidence, TrailEvidence, relate,
 };
 use crate::domain::evidence::policy::{LatestNeeded, Needs};
 use crate::domain::model::{
@@ -87,14 +88,8 @@ fn held_by<'a>(evidence: &'a mut Evidence, flow: String, tags: &Tags) -> &'a mut
     })
 }
 
-/// Adds a trail. The caller adds those of attestations in the order of their times, so that the latest is the last.
-fn add_trail(flow: &mut FlowEvidence, trail: Option<&(String, ComplianceState)>) {
-    if let Some((name, state)) = trail {
-        let is_compliant = *state == ComplianceState::Compliant;
-        let trail = TrailEvidence { name: name.clone(), is_compliant };
-        flow.trails.retain(|known| known != &trail);
-        flow.trails.push(trail);
-    }
+fn trail((name, state): &(String, ComplianceState)) -> TrailEvidence {
+    TrailEvidence { name: name.clone(), is_compliant: *state == ComplianceState::Compliant }
 }
 
 /// Pushes ` AND COLUMN IN (…)`.
@@ -117,6 +112,14 @@ impl Transaction {
         artifacts: &BTreeSet<Fingerprint>,
         needs: &Needs<'_>,
     ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
+        let listed = if needs.related && (needs.approvals || !needs.latest.is_empty()) {
+            self.listed_manifests(organization, artifacts).await?
+        } else {
+            Vec::new()
+        };
+        let wanted = artifacts;
+        let mut artifacts = wanted.clone();
+        artifacts.extend(related(&listed));
         let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
         if !needs.latest.is_empty() {
             let mut latest = Vec::new();
@@ -131,11 +134,11 @@ impl Transaction {
             self.add_attestations(organization, (latest, reported), needs, &mut evidence).await?;
         }
         if needs.approvals {
-            let artifacts = artifacts.iter().copied();
             for (artifact, approval) in self.approved(organization, artifacts).await? {
                 evidence.entry(artifact).or_default().approvals.push(approval);
             }
         }
+        relate(&mut evidence, wanted, &listed);
         Ok(evidence)
     }
 
@@ -175,20 +178,20 @@ impl Transaction {
             }
             let (tests, skipped) = counts.get(&row.attestation.0).copied().unwrap_or_default();
             let flow = held_by(evidence, row.flow, &tags);
-            add_trail(flow, row.trail.and_then(|trail| trails.get(&trail.0)));
             let latest = AttestationEvidence {
                 kind: row.kind.unwrap_or_default(),
                 passes: row.is_compliant != 0,
                 created_at: Timestamp::from_micros(row.created_at),
                 tests,
                 skipped,
+                trail: row.trail.and_then(|id| trails.get(&id.0)).map(trail),
             };
             flow.attestations.insert(row.name, latest);
         }
         for row in reported {
             let evidence = evidence.entry(row.fingerprint).or_default();
             let flow = held_by(evidence, row.flow, &tags);
-            add_trail(flow, row.trail.and_then(|trail| trails.get(&trail)));
+            flow.trails.extend(row.trail.and_then(|id| trails.get(&id)).map(trail));
         }
         Ok(())
     }

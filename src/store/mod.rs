@@ -36,6 +36,7 @@ pub mod evidence;
 mod flow_artifacts;
 pub mod flows;
 mod from_row;
+pub mod image_indexes;
 pub mod issuers;
 mod like_pattern;
 pub mod live;

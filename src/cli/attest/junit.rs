@@ -9,9 +9,10 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use super::facts::ProvenanceOptions;
+use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
 use crate::agent::pluralize;
-use crate::agent::retry::Deadline;
+use crate::agent::retry::{Deadline, RetryError};
 use crate::api::{self, Attachment, Client, Resource};
 use crate::cli::exit::Exit;
 use crate::cli::exit::Failure;
@@ -26,7 +27,7 @@ use crate::domain::model::{
     AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation,
     JunitFields, JunitResult, ShortText, Text, TrailName,
 };
-use crate::domain::retry::Backoff;
+use crate::domain::retry::{Backoff, StatusClass};
 use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
@@ -53,6 +54,8 @@ pub(super) struct Junit {
 
     #[command(flatten)]
     artifacts: Fingerprints,
+    #[command(flatten)]
+    image: ImageFiles,
     /// Tested artifact, by its name in the flow's template
     #[arg(long, value_name = "NAME", value_parser = short_text)]
     target: Vec<ShortText>,
@@ -139,11 +142,12 @@ impl Junit {
         };
         let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
         let facts = self.provenance.gather();
-        let attestation = self.attestation(std::mem::take(&mut found.results), &facts)?;
+        let image = self.image.read().map_err(Failure::usage)?;
+        let attestation = self.attestation(std::mem::take(&mut found.results), &facts, &image)?;
         warn(&found, &attestation);
         let total = total(&attestation.own.junit_results);
         let Some(client) = client else { return self.print(&attestation, &found, &facts) };
-        self.send(&client, &attestation, found.attachment.take()).await?;
+        self.send(&client, &attestation, &image, found.attachment.take()).await?;
         let Self { name, flow, trail, .. } = self;
         tracing::info!("attested {} in {flow}/{trail}: {}", Escaped(name.as_str()), summary(&total));
         if self.output.is_data() {
@@ -170,8 +174,16 @@ impl Junit {
         }
     }
 
-    fn attestation(&self, results: Vec<JunitResult>, facts: &Facts) -> Result<JunitAttestation, Failure> {
-        let mut artifacts = self.artifacts.read().map_err(Failure::usage)?.into_iter();
+    fn attestation(
+        &self,
+        results: Vec<JunitResult>,
+        facts: &Facts,
+        image: &ImageDigests,
+    ) -> Result<JunitAttestation, Failure> {
+        let artifacts = self.artifacts.read().map_err(Failure::usage)?;
+        let new = image.digests.iter().filter(|digest| !artifacts.contains(digest));
+        let new: Vec<_> = new.copied().collect();
+        let mut artifacts = artifacts.into_iter().chain(new);
         let Provenance { commit, repository, origin_url, skipped } =
             Provenance::from_facts(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
         for fact in skipped {
@@ -257,22 +269,34 @@ impl Junit {
         &self,
         client: &Client,
         attestation: &JunitAttestation,
+        image: &ImageDigests,
         attachment: Option<Attachment>,
     ) -> Result<(), Failure> {
         let data =
             serde_json::to_string(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
         let bytes = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
         let deadline = Deadline::after(self.timeout, Backoff::default());
+        let failure = |error: RetryError<api::Error>| {
+            let hint = error.last().and_then(|error| client.hint(error, Resource::Flow(self.flow.as_str())));
+            Failure::from(error).with_hint(hint)
+        };
+        for (index, document) in &image.indexes {
+            let record = async || client.record_image_index(&self.flow, *index, document).await;
+            match deadline.retry("the image index", record).await {
+                Err(error) if error.last().and_then(api::Error::class) == Some(StatusClass::NotFound) => {
+                    tracing::warn!(
+                        "the service does not record image indexes: only the attested digests count"
+                    );
+                }
+                recorded => recorded.map_err(failure)?,
+            }
+        }
         let attest = async || {
             let upload = Upload::start(bytes);
             let on_progress = upload.on_progress();
             client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), on_progress).await
         };
-        let attested = deadline.retry("the attestation", attest).await;
-        attested.map_err(|error| {
-            let hint = error.last().and_then(|error| client.hint(error, Resource::Flow(self.flow.as_str())));
-            Failure::from(error).with_hint(hint)
-        })
+        deadline.retry("the attestation", attest).await.map_err(failure)
     }
 }
 

@@ -1,8 +1,10 @@
 //! `supercargo attest`: sends test results as an attestation.
 //!
-//! `results` reads the files, `facts` collects the provenance from options, git and CI variables, and `junit` combines and sends them.
+//! `results` reads the files, `image` the digests of an image. `facts` collects the
+//! provenance from options, git and CI variables, and `junit` combines and sends them.
 
 mod facts;
+mod image;
 mod junit;
 mod results;
 

@@ -405,6 +405,7 @@ mod tests {
             created_at: at(2),
             tests: 0,
             skipped: 0,
+            trail: None,
         };
         flow.attestations.insert("unit".to_owned(), latest);
         let evidence = [(artifact("one"), evidence)];

@@ -10,6 +10,7 @@ mod audit_entry;
 mod commit;
 mod digests;
 mod fingerprint;
+mod image_index;
 mod live_artifacts;
 mod name;
 mod page;
@@ -38,6 +39,9 @@ pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
 pub use digests::Digests;
 pub use fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
+pub use image_index::{
+    ImageIndex, InvalidImageIndex, ListedManifest, MAX_INDEX, MAX_MANIFESTS, PlatformManifest,
+};
 pub use live_artifacts::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,
 };

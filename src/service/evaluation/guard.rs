@@ -28,6 +28,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::permit::Permit;
 use crate::store::events::NewEvent;
+use crate::store::image_indexes::related;
 use crate::store::reports::LockedEnvironment;
 use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
 use crate::store::{Error, Transaction};
@@ -200,9 +201,9 @@ impl<'a> Evaluating<'a> {
         self.transaction.record_namespaces(environment, artifacts).await
     }
 
-    /// Evaluates attested artifacts in the environments of this range; other artifacts keep their verdicts. Queues
-    /// environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these verdicts: on the number of
-    /// artifacts, or on counts or namespaces that another version of the program left outdated.
+    /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
+    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these
+    /// verdicts: on the number of artifacts, or on counts or namespaces that another version of the program left outdated.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -211,6 +212,10 @@ impl<'a> Evaluating<'a> {
         cause: &Cause,
     ) -> Result<(), Error> {
         let now = self.app.site.now();
+        let attested = artifacts;
+        let mut artifacts = attested.clone();
+        artifacts.extend(related(&self.transaction.listed_manifests(organization, attested).await?));
+        let artifacts = &artifacts;
         let governed =
             self.transaction.governed_artifacts(organization, artifacts, environments, MAX_ATTESTED);
         let governed = governed.await?;
@@ -253,7 +258,7 @@ impl<'a> Evaluating<'a> {
         }
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
-        self.transaction.queue_evaluations(organization, later, Some(artifacts), cause, now).await?;
+        self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
         let outdated = outdated.iter().map(String::as_str);
         self.transaction.queue_evaluations(organization, outdated, None, cause, now).await?;
         let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());

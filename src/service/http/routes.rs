@@ -23,8 +23,8 @@ use crate::service::operations::attest::types;
 use crate::service::operations::{
     access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
     audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
-    environment_policies, environments, flows, get_snapshot, live_artifacts, log, policies, report,
-    report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
+    environment_policies, environments, flows, get_snapshot, image_index, live_artifacts, log, policies,
+    report, report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
 };
 use crate::service::pages;
 
@@ -86,6 +86,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(flows::get_flow))
                 .routes(routes!(begin_trail::begin_trail))
                 .routes(routes!(report_artifact::report_artifact))
+                .routes(routes!(image_index::record_image_index))
                 .routes(routes!(artifacts::list_artifacts))
                 .routes(routes!(artifacts::get_artifact))
                 .routes(routes!(artifacts::get_artifacts_of_commit))

@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::domain::model::{Fingerprint, FlowName, RepositoryName, Timestamp, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, ExitedFrom, FlowArtifact, KnownArtifacts, RunningIn, UNKNOWN_COMMIT,
+    ArtifactEvent, ArtifactHistory, ExitedFrom, FlowArtifact, ImageDigests, KnownArtifacts, RunningIn,
+    UNKNOWN_COMMIT,
 };
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
@@ -23,6 +24,8 @@ use crate::store::Transaction;
 pub(crate) struct ArtifactDetails {
     #[serde(flatten)]
     artifact: FlowArtifact,
+    #[serde(flatten)]
+    digests: ImageDigests,
     running: Vec<RunningIn>,
     /// Within the retention
     exited: Vec<ExitedFrom>,
@@ -191,6 +194,7 @@ async fn details(
         let history = ArtifactHistory::read(transaction, organization, artifact).await?;
         found.push(ArtifactDetails {
             artifact: in_flow,
+            digests: known.digests(artifact),
             running: history.running(site),
             exited: history.exited(),
             history: history.events(Some((flow, created_at))),

@@ -213,7 +213,7 @@ pub(crate) async fn assert_artifact(
     let mut evidence = transaction.evidence(&organization, &wanted, &needs).await?;
     let mut evidence = evidence.remove(&artifact).unwrap_or_default();
     if let Some(flow) = flow {
-        evidence.flows.retain(|name, _| name == flow);
+        evidence.retain_flow(flow);
     }
     let mut flows = transaction.flows_of_artifacts(&organization, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
@@ -227,7 +227,8 @@ pub(crate) async fn assert_artifact(
     }
     drop(transaction);
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
-    let is_known = if by_flow { !flows.is_empty() } else { known.is_some() || is_named || !flows.is_empty() };
+    let is_in_flow = !flows.is_empty() || evidence.has_related();
+    let is_known = is_in_flow || !by_flow && (known.is_some() || is_named);
     if !is_known {
         let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
         return Err(Problem::not_found(format!(
@@ -317,7 +318,7 @@ impl<'a> PolicyResult<'a> {
 
 impl<'a> RuleResult<'a> {
     fn new(evaluated: &RuleEvaluation<'a>) -> Self {
-        let &RuleEvaluation { rule, outcome, ref resolutions } = evaluated;
+        let &RuleEvaluation { rule, outcome, ref resolutions, .. } = evaluated;
         let for_control = match rule {
             Rule::Attestation(required) => required.for_control.as_deref(),
             _ => None,

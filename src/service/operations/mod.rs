@@ -23,6 +23,7 @@ pub(crate) mod environment_policies;
 pub(crate) mod environments;
 pub(crate) mod flows;
 pub(crate) mod get_snapshot;
+pub(crate) mod image_index;
 pub(crate) mod live_artifacts;
 pub(crate) mod log;
 pub(crate) mod policies;

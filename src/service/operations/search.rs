@@ -8,7 +8,9 @@ use serde::Serialize;
 
 use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Read};
-use crate::service::artifact_details::{ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts};
+use crate::service::artifact_details::{
+    ArtifactEvent, ArtifactHistory, FlowArtifact, ImageDigests, KnownArtifacts,
+};
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
@@ -67,6 +69,8 @@ pub(crate) struct FoundArtifact {
     exited_from: BTreeSet<String>,
     /// Oldest first
     history: Vec<ArtifactEvent>,
+    #[serde(flatten)]
+    digests: ImageDigests,
 }
 
 /// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
@@ -112,7 +116,8 @@ pub(crate) async fn search(
             let created_at = added.unwrap_or(Timestamp::EPOCH);
             let in_flow = known.in_flow((&site, &organization), artifact, flow, created_at);
             let events = history.events(Some((flow, created_at)));
-            in_flows.push(FoundArtifact::new(in_flow, &history, &site, events));
+            let digests = known.digests(artifact);
+            in_flows.push(FoundArtifact::new(in_flow, digests, &history, &site, events));
         }
         if in_flows.is_empty() {
             in_flows.push(FoundArtifact {
@@ -128,6 +133,7 @@ pub(crate) async fn search(
                 running_in: names_of_running(&history, &site),
                 exited_from: names_of_exited(&history),
                 history: history.events(None),
+                digests: known.digests(artifact),
             });
         }
         artifacts.append(&mut in_flows);
@@ -257,7 +263,13 @@ impl HashList {
 }
 
 impl FoundArtifact {
-    fn new(found: FlowArtifact, history: &ArtifactHistory, site: &Site, events: Vec<ArtifactEvent>) -> Self {
+    fn new(
+        found: FlowArtifact,
+        digests: ImageDigests,
+        history: &ArtifactHistory,
+        site: &Site,
+        events: Vec<ArtifactEvent>,
+    ) -> Self {
         Self {
             fingerprint: found.fingerprint,
             name: found.filename,
@@ -271,6 +283,7 @@ impl FoundArtifact {
             running_in: names_of_running(history, site),
             exited_from: names_of_exited(history),
             history: events,
+            digests,
         }
     }
 }

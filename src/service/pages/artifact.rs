@@ -19,7 +19,7 @@ use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::ReportedArtifact;
-use crate::domain::model::{Fingerprint, GitCommit};
+use crate::domain::model::{Fingerprint, GitCommit, PlatformManifest};
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
 use crate::store::approvals::Approval;
@@ -28,7 +28,7 @@ use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attestation_lists::AttestationSummary;
 use crate::store::bootstrap::KnownNames;
 use crate::store::provenance::Source;
-use crate::store::{self, AtMost, Transaction};
+use crate::store::{self, AtMost, Transaction, image_indexes};
 
 /// Maximum number of environments whose rules are evaluated.
 const MAX_RULE_ENVIRONMENTS: usize = 10;
@@ -48,6 +48,8 @@ struct ArtifactData {
     past_runs: AtMost<PastRun>,
     /// The rules of the environments where it runs, with their results, of the first environments.
     rules: Vec<(String, Vec<RuleResults>)>,
+    /// The indexes that list it, and the manifests that it lists.
+    digests: (Vec<PlatformManifest>, Vec<PlatformManifest>),
     /// Environments that were declared or reported, and flows.
     known_names: KnownNames,
 }
@@ -81,6 +83,7 @@ pub(super) async fn page(
                     (latest_note(known.names.cut_at(), "names"))
                 }
             }
+            (image_digests(&site, &organization, &known))
             (sources(&known))
         }
         (conflicting_claims(&known.conflicting_claims))
@@ -88,6 +91,12 @@ pub(super) async fn page(
         (rule_results(&site, &organization, &known))
         (reports(&site, &organization, &known.flows))
         (attestations(&site, &organization, &known.attestations))
+        @if known.flows.is_empty() && !known.is_in_index() {
+            p {
+                "No flow knows this digest. Runtimes report another digest than a registry for images that they only know by "
+                "their configuration: CRI-O by ID, imported images, and images built on the node."
+            }
+        }
         (approvals::section(&site, &user, artifact, &known.approvals, &flows(&known), &known.known_names))
         (past_runs(&site, &organization, &known.past_runs))
     };
@@ -123,6 +132,7 @@ impl ArtifactData {
             None
         };
         let mut flows = transaction.known_artifacts(organization, &[artifact].into()).await?;
+        let listed = transaction.listed_manifests(organization, &[artifact].into()).await?;
         Ok(Self {
             names: transaction.image_names(organization, artifact).await?,
             sources,
@@ -134,6 +144,7 @@ impl ArtifactData {
             current_runs,
             past_runs: transaction.past_runs(organization, artifact).await?,
             rules,
+            digests: image_indexes::of_artifact(&listed, artifact),
             known_names: transaction.known_names(organization).await?,
         })
     }
@@ -143,6 +154,31 @@ impl ArtifactData {
             && self.flows.is_empty()
             && self.attestations.listed.is_empty()
             && self.approvals.listed.is_empty()
+            && !self.is_in_index()
+    }
+
+    /// Whether other digests of its image are known.
+    fn is_in_index(&self) -> bool {
+        !(self.digests.0.is_empty() && self.digests.1.is_empty())
+    }
+}
+
+/// The other digests of the image.
+fn image_digests(site: &Site, organization: &str, known: &ArtifactData) -> Markup {
+    let link = |other: &PlatformManifest| {
+        let page = site.links.artifact_page(organization, other.fingerprint);
+        html! { a href=(page) { code.whole { "sha256:" (other.fingerprint) } } }
+    };
+    let (indexes, manifests) = &known.digests;
+    html! {
+        @for index in indexes {
+            dt { "Image index" }
+            dd { "manifest " (text(&index.platform)) " of index " (link(index)) }
+        }
+        @for manifest in manifests {
+            dt { "Manifest" }
+            dd { (text(&manifest.platform)) " " (link(manifest)) }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! The parts of records from other tables: the artifacts of an attestation, the origins that it determined, and its file; the
-//! attestations and the origin of a reported artifact.
+//! attestations and the origin of a reported artifact; the manifests of an image index.
 
 use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
@@ -122,6 +122,7 @@ impl Transaction {
         match kind {
             Kind::Attestation => self.add_artifacts(id, record).await,
             Kind::Artifact => self.add_links(id, record).await,
+            Kind::ImageIndex => self.add_manifests(id, record).await,
             _ => Ok(()),
         }
     }
@@ -142,6 +143,20 @@ impl Transaction {
         record.insert("attestations".to_owned(), links.collect());
         let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
         record.insert("origins".to_owned(), origins.collect());
+        Ok(())
+    }
+
+    /// Adds the manifests of an image index.
+    async fn add_manifests(&mut self, index: Uuid, record: &mut Map<String, Value>) -> Result<(), Error> {
+        const SELECT: &str = "
+            SELECT m.fingerprint, m.platform FROM image_indexes x
+              JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
+            WHERE x.id = $1 ORDER BY m.fingerprint";
+        let rows: Vec<(Vec<u8>, String)> = fetch_all!(self, SELECT, index);
+        let manifests = rows.into_iter();
+        let manifests = manifests
+            .map(|(digest, platform)| json!({"fingerprint": hex_text(&digest), "platform": platform}));
+        record.insert("manifests".to_owned(), manifests.collect());
         Ok(())
     }
 

@@ -113,13 +113,19 @@ impl Transaction {
             ("verdict-end", "verdicts", "until_at"),
         ];
         // Rows that follow from others. No entry has these kinds.
-        const UNEXPLAINED: [(&str, &str); 2] = [
+        const UNEXPLAINED: [(&str, &str); 3] = [
             (
                 "unexplained-latest-attestation",
                 "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
                    (SELECT 1 FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
                     WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
                       AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
+            ),
+            (
+                "unexplained-image-manifest",
+                "SELECT COUNT(*) FROM image_manifests m WHERE m.organization = $1 AND NOT EXISTS
+                   (SELECT 1 FROM image_indexes i WHERE i.organization = m.organization
+                      AND i.fingerprint = m.image_index AND i.created_at = m.created_at)",
             ),
             (
                 "unexplained-compliance",

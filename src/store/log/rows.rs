@@ -38,7 +38,7 @@ pub(super) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 13] = [
+const KINDS: [RowKind; 14] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -124,6 +124,20 @@ const KINDS: [RowKind; 13] = [
                 ),
                 Integer,
             ),
+        ],
+    },
+    RowKind {
+        kind: Kind::ImageIndex,
+        end: None,
+        table: "image_indexes",
+        from: "image_indexes x",
+        opened_at: "created_at",
+        columns: &[
+            ("x.organization", Text),
+            ("x.fingerprint", Bytes),
+            ("x.flow", Text),
+            ("x.reported_by", Text),
+            ("x.created_at", Integer),
         ],
     },
     RowKind {

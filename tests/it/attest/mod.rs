@@ -2,6 +2,7 @@
 
 mod facts;
 mod files;
+mod image;
 mod samples;
 mod submission;
 

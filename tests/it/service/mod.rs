@@ -25,6 +25,7 @@ mod durability;
 mod fair_share;
 mod hostile_input;
 mod identity;
+mod image_index;
 mod links;
 mod live_artifacts;
 pub(crate) mod log;

@@ -71,6 +71,16 @@ async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
                         '[]', '', '', '{{}}', '{{}}', '{{}}' FROM n"
         ),
         format!(
+            "image_indexes (id, organization, fingerprint, flow, reported_by, created_at)
+             {n} SELECT randomblob(16), 'acme', {hash}, 'cart', 'ci', i FROM n"
+        ),
+        // The same manifest in the index of each build.
+        format!(
+            "image_manifests (organization, image_index, fingerprint, platform, created_at)
+             {n} SELECT 'acme', {hash}, unhex('{}'), 'linux/amd64', i FROM n",
+            digest('a')
+        ),
+        format!(
             "attested_artifacts (organization, fingerprint, attestation, trail)
              {n} SELECT 'acme', {hash}, substr({hash}, 17), substr({hash}, 17) FROM n"
         ),
@@ -132,6 +142,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "scale an artifact": write, |t| t.change_artifacts(prod.id, &named());
         "environments of an attested artifact": read, |t| t.governed_artifacts("acme", &one(), &everywhere, 10_000);
         "evidence": read, |t| t.evidence("acme", &one(), &needs);
+        "indexes of an artifact": read, |t| t.listed_manifests("acme", &one());
         "policies": read, |t| t.policies_of("acme", ["prod"]);
         "allow-list": read, |t| t.allow_lists("acme", ["prod"], &one());
         "artifacts of a trail": read, |t| t.artifacts_of_trail(trail, 1_000);

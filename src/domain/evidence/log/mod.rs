@@ -87,6 +87,8 @@ kinds! {
     Attestation "attestation",
     /// The report of an artifact.
     Artifact "artifact",
+    /// An image index with its manifests.
+    ImageIndex "image-index",
     /// An entry of the audit log.
     Audit "audit",
     /// A version of the unnamed policy of an environment.

@@ -3,13 +3,15 @@
 //! A rule about attestations looks at every flow that holds the artifact and to which its condition applies. A passing
 //! attestation in one of them satisfies the rule, unless the latest one in another fails: a failure in one flow cannot be
 //! hidden by a success in another.
+//!
+//! An index satisfies a rule if it does so for each platform.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Policy;
 use super::expression::{Condition, EvaluationError, Variables};
-use super::facts::{AttestationEvidence, Facts, FlowEvidence};
+use super::facts::{AttestationEvidence, Evidence, Facts, FlowEvidence};
 use super::resolution::{Outcome, PolicyEvaluation, Resolution, ResolutionKind, RuleEvaluation};
 use super::rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
 use crate::domain::model::Timestamp;
@@ -19,17 +21,27 @@ impl Policy {
     #[must_use]
     pub fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> PolicyEvaluation<'a> {
         let mut expires_at: Option<Timestamp> = None;
-        let rules = self.rules.iter().map(|rule| {
-            let evaluated = match rule {
-                Rule::Provenance(provenance) => provenance.evaluate_provenance(facts),
-                Rule::TrailCompliance(compliance) => compliance.evaluate_trails(facts),
-                Rule::Attestation(required) => required.evaluate(facts, now),
-                Rule::Approval(approval) => approval.evaluate(facts),
+        let all = match facts.evidence.related.as_slice() {
+            related @ [_, ..] if !self.is_exact => related,
+            _ => std::slice::from_ref(facts.evidence),
+        };
+        let rules = self.rules.iter().filter_map(|rule| {
+            let evaluate = |evidence: &'a Evidence| {
+                let facts = &Facts { evidence, ..*facts };
+                let evaluated = match rule {
+                    Rule::Provenance(provenance) => provenance.evaluate_provenance(facts),
+                    Rule::TrailCompliance(compliance) => compliance.evaluate_trails(facts),
+                    Rule::Attestation(required) => required.evaluate(facts, now),
+                    Rule::Approval(approval) => approval.evaluate(facts),
+                };
+                (evaluated, evidence.platform.as_deref())
             };
+            let (evaluated, platform) = all.iter().map(evaluate).reduce(worse)?;
             if let (Outcome::Satisfied, Some(end)) = (evaluated.outcome, evaluated.expires_at) {
                 expires_at = Some(expires_at.map_or(end, |earlier| earlier.min(end)));
             }
-            RuleEvaluation { rule, outcome: evaluated.outcome, resolutions: evaluated.resolutions }
+            let Evaluated { outcome, resolutions, .. } = evaluated;
+            Some(RuleEvaluation { rule, outcome, resolutions, platform })
         });
         let rules = rules.collect();
         PolicyEvaluation { policy: self, rules, expires_at }
@@ -53,6 +65,13 @@ impl<'a> Evaluated<'a> {
     fn single(outcome: Outcome, kind: ResolutionKind) -> Self {
         Self::new(outcome, vec![resolution(kind, None, None)])
     }
+}
+
+/// The worse of two results for platforms, until the first of them expires.
+fn worse<'a, P>(one: (Evaluated<'a>, P), other: (Evaluated<'a>, P)) -> (Evaluated<'a>, P) {
+    let expires_at = [one.0.expires_at, other.0.expires_at].into_iter().flatten().min();
+    let (worst, platform) = if other.0.outcome > one.0.outcome { other } else { one };
+    (Evaluated { expires_at, ..worst }, platform)
 }
 
 fn resolution<'a>(kind: ResolutionKind, flow: Option<&'a str>, trail: Option<&'a str>) -> Resolution<'a> {
@@ -94,7 +113,7 @@ impl FlowRule {
         let mut resolutions = Vec::new();
         for (flow, evidence) in flows {
             let is_exempt = self.is_exempt(&variables(facts, Some((flow, evidence))));
-            for trail in &evidence.trails {
+            for trail in evidence.all_trails() {
                 let kind = match trail.is_compliant {
                     _ if is_exempt => ResolutionKind::NotApplicable,
                     true => ResolutionKind::Satisfied,
@@ -153,7 +172,7 @@ impl AttestationRule {
                 expires_at = if is_satisfied { expires_at.zip(end).map(|(a, b)| a.max(b)) } else { end };
                 is_satisfied = true;
             }
-            let trail = evidence.and_then(|evidence| evidence.trails.last());
+            let trail = evidence.and_then(|evidence| evidence.all_trails().pop());
             let trail = trail.map(|trail| trail.name.as_str());
             resolutions.push(Resolution { attestation, ..resolution(kind, flow, trail) });
         }

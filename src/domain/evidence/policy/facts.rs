@@ -1,10 +1,10 @@
 //! The facts about an artifact that policies are evaluated with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::evidence::ownership::Pattern;
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::model::{EnvironmentName, Fingerprint, ListedManifest, Timestamp};
 
 /// An artifact in an environment, with its evidence.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,11 @@ pub struct Evidence {
     pub approvals: Vec<ApprovalEvidence>,
     /// Authors of the artifact's commits, as `Name <mail>`.
     pub authors: Vec<String>,
+    /// For an index: the evidence with that of each manifest, which must all fulfil a rule. For a manifest: the evidence with
+    /// that of its indexes. Empty for other artifacts.
+    pub related: Vec<Evidence>,
+    /// In `related`: the platform of the manifest of an index.
+    pub platform: Option<String>,
 }
 
 /// The evidence of one flow.
@@ -39,8 +44,88 @@ pub struct FlowEvidence {
     pub tags: Arc<BTreeMap<String, String>>,
     /// The latest attestations by name.
     pub attestations: BTreeMap<String, AttestationEvidence>,
-    /// The trails of the latest attestations, in the order of these; only if a policy needs them.
+    /// The trails in which it was reported; only if a policy needs them.
     pub trails: Vec<TrailEvidence>,
+}
+
+impl FlowEvidence {
+    /// The trails of the latest attestations in the order of these, and those of reports.
+    #[must_use]
+    pub fn all_trails(&self) -> Vec<&TrailEvidence> {
+        let mut attested: Vec<_> = self.attestations.values().collect();
+        attested.sort_by_key(|latest| latest.created_at);
+        let mut trails: Vec<&TrailEvidence> = Vec::new();
+        for trail in attested.into_iter().filter_map(|latest| latest.trail.as_ref()).chain(&self.trails) {
+            trails.retain(|known| *known != trail);
+            trails.push(trail);
+        }
+        trails
+    }
+}
+
+impl Evidence {
+    /// Keeps the evidence of one flow.
+    pub fn retain_flow(&mut self, flow: &str) {
+        self.flows.retain(|name, _| name == flow);
+        self.related.iter_mut().for_each(|related| related.retain_flow(flow));
+    }
+
+    /// Whether a flow holds any digest of the image, if it has several.
+    #[must_use]
+    pub fn has_related(&self) -> bool {
+        self.related.iter().any(|image| !image.flows.is_empty())
+    }
+
+    /// Adds the evidence for another digest of the image.
+    fn add(&mut self, other: &Self) {
+        for (name, flow) in &other.flows {
+            let own = self.flows.entry(name.clone()).or_default();
+            own.tags = Arc::clone(&flow.tags);
+            own.trails.extend(flow.trails.iter().cloned());
+            for (name, latest) in &flow.attestations {
+                if own.attestations.get(name).is_none_or(|known| known.created_at < latest.created_at) {
+                    own.attestations.insert(name.clone(), latest.clone());
+                }
+            }
+        }
+        self.approvals.extend(other.approvals.iter().cloned());
+        self.authors.extend(other.authors.iter().cloned());
+    }
+}
+
+/// Fills [`Evidence::related`] of artifacts that are indexes or manifests of indexes.
+pub fn relate(
+    evidence: &mut BTreeMap<Fingerprint, Evidence>,
+    artifacts: &BTreeSet<Fingerprint>,
+    listed: &[ListedManifest],
+) {
+    let none = Evidence::default();
+    let mut bases: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
+    let mut manifests: BTreeMap<Fingerprint, Vec<&ListedManifest>> = BTreeMap::new();
+    let of = |artifact| evidence.get(artifact).unwrap_or(&none);
+    for pair in listed {
+        if artifacts.contains(&pair.manifest) && pair.counts {
+            let base = bases.entry(pair.manifest).or_insert_with(|| of(&pair.manifest).clone());
+            base.add(of(&pair.index));
+        }
+        if artifacts.contains(&pair.index) {
+            manifests.entry(pair.index).or_default().push(pair);
+            bases.entry(pair.index).or_insert_with(|| of(&pair.index).clone());
+        }
+    }
+    let mut related = Vec::new();
+    for (artifact, base) in bases {
+        let platforms = manifests.get(&artifact).into_iter().flatten().map(|pair| {
+            let mut whole = Evidence { platform: Some(pair.platform.clone()), ..base.clone() };
+            whole.add(if pair.counts { of(&pair.manifest) } else { &none });
+            whole
+        });
+        let platforms: Vec<_> = platforms.collect();
+        related.push((artifact, if platforms.is_empty() { vec![base] } else { platforms }));
+    }
+    for (artifact, related) in related {
+        evidence.entry(artifact).or_default().related = related;
+    }
 }
 
 /// A trail of an artifact.
@@ -65,6 +150,8 @@ pub struct AttestationEvidence {
     pub tests: u32,
     /// Number of skipped tests; 0 unless a policy limits the number of tests.
     pub skipped: u32,
+    /// Its trail; only if a policy needs it.
+    pub trail: Option<TrailEvidence>,
 }
 
 /// An approval of an artifact, in the state APPROVED.

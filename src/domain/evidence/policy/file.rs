@@ -66,6 +66,19 @@ struct Artifacts {
     trail_compliance: Option<FlowRule>,
     attestations: Option<Vec<Attestation>>,
     approval: Option<ApprovalRule>,
+    #[serde(default)]
+    digests: Digests,
+}
+
+/// The digests of an image whose evidence counts.
+#[derive(Deserialize, Default, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Digests {
+    /// An index and each of its manifests.
+    #[default]
+    Image,
+    /// Only the digest that runs.
+    Exact,
 }
 
 #[derive(Deserialize)]
@@ -137,6 +150,7 @@ impl Policy {
             );
         }
         let artifacts = file.artifacts.unwrap_or_default();
+        let is_exact = artifacts.digests == Digests::Exact;
         let mut rules = Vec::new();
         for (key, rule) in
             [("provenance", &artifacts.provenance), ("trail-compliance", &artifacts.trail_compliance)]
@@ -167,7 +181,7 @@ impl Policy {
             rules.push(Rule::Approval(approval));
         }
         match expression::compile_patterns(rules.iter().flat_map(Rule::conditions)) {
-            Ok(()) => Ok(Self { name: Some(name), rules }),
+            Ok(()) => Ok(Self { name: Some(name), rules, is_exact }),
             Err(problem) => invalid("artifacts", problem),
         }
     }

@@ -51,6 +51,7 @@ impl From<InlinePolicy> for Policy {
             })
         });
         let approved = approval.then_some(ApprovalRule { required: true, count: 1, not_author: false });
-        Self { name: None, rules: attestations.chain(approved.map(Rule::Approval)).collect() }
+        let rules = attestations.chain(approved.map(Rule::Approval)).collect();
+        Self { name: None, rules, is_exact: false }
     }
 }

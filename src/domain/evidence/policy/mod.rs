@@ -28,6 +28,8 @@ pub struct Policy {
     pub name: Option<PolicyVersion>,
     /// The rules. The artifact must satisfy each that applies to it.
     pub rules: Vec<Rule>,
+    /// Whether only evidence for the digest itself counts, not that for other digests of the image.
+    pub is_exact: bool,
 }
 
 /// A version of a named policy.

@@ -23,6 +23,8 @@ pub struct Needs<'a> {
     pub authors: bool,
     /// The namespaces in which artifacts run.
     pub namespaces: bool,
+    /// The evidence for other digests of the image.
+    pub related: bool,
 }
 
 /// The latest attestations that policies need.
@@ -58,7 +60,10 @@ impl<'a> Needs<'a> {
     #[must_use]
     pub fn new(policies: impl IntoIterator<Item = &'a Policy>) -> Self {
         let mut needs = Self::default();
-        for rule in policies.into_iter().flat_map(|policy| &policy.rules) {
+        let rules =
+            policies.into_iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
+        for (policy, rule) in rules {
+            needs.related |= !policy.is_exact;
             for condition in rule.conditions() {
                 needs.tags |= condition.uses_flow();
                 needs.namespaces |= condition.uses_namespaces();

@@ -26,15 +26,17 @@ pub struct RuleEvaluation<'a> {
     pub outcome: Outcome,
     /// The result in each flow and trail.
     pub resolutions: Vec<Resolution<'a>>,
+    /// The platform of an index that has this result, if others have a better one or the same.
+    pub platform: Option<&'a str>,
 }
 
 /// The result of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The artifact satisfies the rule.
-    Satisfied,
     /// The rule does not apply to the artifact.
     Ignored,
+    /// The artifact satisfies the rule.
+    Satisfied,
     /// The artifact does not satisfy the rule.
     NotSatisfied,
 }
@@ -137,9 +139,10 @@ impl RuleEvaluation<'_> {
     pub fn reasons(&self, name: Option<&PolicyVersion>) -> impl Iterator<Item = String> {
         let is_failed = self.outcome == Outcome::NotSatisfied;
         let reasons = self.resolutions.iter().filter(move |found| is_failed && found.kind.is_reason());
-        reasons.map(move |found| match name {
-            Some(version) => format!("{version}: {}", Reason { rule: self.rule, found }),
-            None => Reason { rule: self.rule, found }.to_string(),
+        reasons.map(move |found| {
+            let version = name.map(|version| format!("{version}: ")).unwrap_or_default();
+            let platform = self.platform.map(|platform| format!(" for {platform}")).unwrap_or_default();
+            format!("{version}{}{platform}", Reason { rule: self.rule, found })
         })
     }
 }

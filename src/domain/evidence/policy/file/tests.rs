@@ -86,6 +86,10 @@ fn invalid_policy_file_is_rejected_with_key_and_line() {
             &["artifacts.attestations[0].nme", "line 4", "unknown field"],
         ),
         (attestation("{name: unit}"), &["artifacts.attestations[0]", "missing field `type`"]),
+        (
+            format!("{SCHEMA}artifacts: {{digests: any}}"),
+            &["artifacts.digests", "expected one of image, exact"],
+        ),
         (attestation("{type: \"*\"}"), &["artifacts.attestations[0]", "name and type must not both be *"]),
         (attestation("{type: junti}"), &["unknown type \"junti\": expected generic, junit"]),
         (attestation("{type: \"custom:\"}"), &["unknown type \"custom:\""]),

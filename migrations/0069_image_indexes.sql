@@ -1,0 +1,25 @@
+-- Image indexes and the manifests that they list: an index and a manifest are digests of one image.
+
+CREATE TABLE image_indexes (
+    id UUID NOT NULL PRIMARY KEY,
+    organization TEXT NOT NULL REFERENCES organizations (name),
+    fingerprint BYTEA NOT NULL,
+    -- The flow and the token of the request that recorded it.
+    flow TEXT NOT NULL,
+    reported_by TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    UNIQUE (organization, fingerprint)
+);
+
+-- created_at is that of the index: only the newest indexes of a manifest count.
+CREATE TABLE image_manifests (
+    organization TEXT NOT NULL,
+    image_index BYTEA NOT NULL,
+    fingerprint BYTEA NOT NULL,
+    platform TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (organization, image_index, fingerprint),
+    FOREIGN KEY (organization, image_index) REFERENCES image_indexes (organization, fingerprint)
+);
+
+CREATE INDEX image_manifests_newest ON image_manifests (organization, fingerprint, created_at DESC);

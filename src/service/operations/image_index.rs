@@ -1,0 +1,92 @@
+//! Record the manifests of an image index: an extension of the interface.
+//!
+//! The request has the index itself. Its SHA-256 is its digest, so that no token can add a manifest to an index.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::model::{Fingerprint, FlowName, ImageIndex, PlatformManifest};
+use crate::service::access::{Admitted, Attest};
+use crate::service::app::App;
+use crate::service::evaluation::audit::Audit;
+use crate::service::evaluation::guard::{self, Evaluating};
+use crate::service::http::json;
+use crate::service::http::problem::{ErrorBody, Problem};
+use crate::store::image_indexes::related;
+
+/// An image index.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SentIndex {
+    /// Its digest
+    fingerprint: Fingerprint,
+    /// Its bytes: an OCI image index or a Docker manifest list, with at most 64 manifests
+    #[schema(max_length = 262_144)]
+    document: String,
+}
+
+/// The manifests of an image index.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct RecordedIndex {
+    fingerprint: Fingerprint,
+    /// Without the attestations that a builder adds
+    manifests: Vec<PlatformManifest>,
+}
+
+/// Record the manifests of an image index, so that its evidence counts for them and the reverse. Not in the interface.
+#[utoipa::path(
+    post,
+    path = "/artifacts/{org}/{flow_name}/image-index",
+    tag = "artifacts",
+    request_body(content = SentIndex, content_type = "application/json"),
+    responses(
+        (status = 201, description = "Recorded", body = RecordedIndex),
+        (status = 200, description = "It was recorded before", body = RecordedIndex),
+        (status = 400, description = "The document is no image index, or has another digest", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn record_image_index(
+    State(app): State<App>,
+    Admitted { organization, rest: flow, caller, .. }: Admitted<Attest, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let (sent, _share): (SentIndex, _) =
+        json::receive(&app, &organization, "the image index", &headers, body).await?;
+    let index =
+        ImageIndex::parse(sent.document.as_bytes()).map_err(|error| Problem::field("document", &error))?;
+    if index.fingerprint != sent.fingerprint {
+        let expected = format!("expected the SHA-256 of the document, {}", index.fingerprint);
+        return Err(Problem::field("fingerprint", &expected));
+    }
+    let mut changed: BTreeSet<Fingerprint> =
+        index.manifests.iter().map(|manifest| manifest.fingerprint).collect();
+    changed.insert(index.fingerprint);
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    let now = app.site.now();
+    let transaction = &mut evaluating.transaction;
+    // The new index replaces the oldest of those whose evidence counts for a manifest.
+    let before = transaction.listed_manifests(&organization, &changed).await?;
+    changed.extend(related(&before));
+    let recorded_by = (flow.as_str(), caller.name.as_str());
+    let mut status = StatusCode::OK;
+    if transaction.insert_image_index(&organization, &index, recorded_by, now).await? {
+        status = StatusCode::CREATED;
+        let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+        evaluating.evaluate_attested(&organization, &changed, &guard::ALL, &cause).await?;
+        let audit = Audit::from_caller(&caller, &organization, || {
+            format!("recorded the image index {} in {flow}", index.fingerprint)
+        });
+        evaluating.audit(audit, now).await?;
+        evaluating.commit().await?;
+    }
+    let ImageIndex { fingerprint, manifests } = index;
+    Ok((status, axum::Json(RecordedIndex { fingerprint, manifests })).into_response())
+}

@@ -1,0 +1,141 @@
+//! Records image indexes, and reads which manifests they list.
+
+use std::collections::BTreeSet;
+
+use sqlx::types::Uuid;
+
+use super::from_row::all_from_rows;
+use super::transaction::{MAX_STATEMENT_ROWS, fetch_scalar, insert, on};
+use super::{Error, Transaction};
+use crate::domain::evidence::log::Kind;
+use crate::domain::model::{Fingerprint, ImageIndex, ListedManifest, PlatformManifest, Timestamp};
+
+/// Number of indexes whose evidence counts for a manifest: the newest ones. A manifest that does not change is in the index
+/// of each build, so that the cost of an evaluation would grow with the history.
+const MAX_INDEXES: i64 = 16;
+
+#[derive(sqlx::FromRow)]
+struct ListedRow {
+    image_index: Fingerprint,
+    fingerprint: Fingerprint,
+    platform: String,
+    counts: i64,
+}
+
+/// Pushes whether a row `m` belongs to one of the newest indexes of a manifest, a column of another table.
+macro_rules! push_is_newest {
+    ($query:ident, $organization:expr, $manifest:literal) => {
+        $query.push(
+            "m.created_at >= COALESCE((SELECT n.created_at FROM image_manifests n WHERE n.organization = ",
+        );
+        $query.push_bind($organization).push(concat!(" AND n.fingerprint = ", $manifest));
+        $query.push(" ORDER BY n.created_at DESC LIMIT 1 OFFSET ").push_bind(MAX_INDEXES - 1).push("), 0)");
+    };
+}
+
+/// The indexes and manifests between which evidence counts.
+pub fn related(listed: &[ListedManifest]) -> impl Iterator<Item = Fingerprint> {
+    listed.iter().filter(|pair| pair.counts).flat_map(|pair| [pair.index, pair.manifest])
+}
+
+/// The indexes that list an artifact, and the manifests that it lists.
+#[must_use]
+pub fn of_artifact(
+    listed: &[ListedManifest],
+    artifact: Fingerprint,
+) -> (Vec<PlatformManifest>, Vec<PlatformManifest>) {
+    let other = |fingerprint, pair: &ListedManifest| PlatformManifest {
+        fingerprint,
+        platform: pair.platform.clone(),
+        is_index: false,
+    };
+    let indexes = listed.iter().filter(|pair| pair.manifest == artifact).map(|pair| other(pair.index, pair));
+    let manifests = listed.iter().filter(|pair| pair.index == artifact);
+    (indexes.collect(), manifests.map(|pair| other(pair.manifest, pair)).collect())
+}
+
+impl Transaction {
+    /// Records an index. Returns whether it is new.
+    pub async fn insert_image_index(
+        &mut self,
+        organization: &str,
+        index: &ImageIndex,
+        (flow, reported_by): (&str, &str),
+        at: Timestamp,
+    ) -> Result<bool, Error> {
+        const INSERT: &str = "
+            INSERT INTO image_indexes (id, organization, fingerprint, flow, reported_by, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (organization, fingerprint) DO NOTHING";
+        let id = Uuid::now_v7();
+        let inserted = on!(self, |connection| {
+            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(index.fingerprint).bind(flow);
+            insert.bind(reported_by).bind(at).execute(connection).await?.rows_affected()
+        });
+        if inserted == 0 {
+            return Ok(false);
+        }
+        insert!(
+            self,
+            "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, created_at) ",
+            "",
+            &index.manifests,
+            |values, manifest| {
+                values.push_bind(organization).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
+                values.push_bind(manifest.platform.as_str()).push_bind(at);
+            }
+        );
+        self.log().row(Kind::ImageIndex, id);
+        Ok(true)
+    }
+
+    /// The newest indexes that list any of these artifacts, and all manifests that any of them lists; the newest first.
+    pub async fn listed_manifests(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<Vec<ListedManifest>, Error> {
+        const ANY: &str = "SELECT EXISTS (SELECT 1 FROM image_indexes WHERE organization = $1)";
+        let mut listed = Vec::new();
+        let has_any: bool = fetch_scalar!(self, ANY, organization);
+        if !has_any {
+            return Ok(listed);
+        }
+        let artifacts: Vec<_> = artifacts.iter().copied().collect();
+        for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
+            let rows: Vec<ListedRow> = on!(self, |connection| {
+                let mut query = sqlx::QueryBuilder::new("WITH wanted (fingerprint) AS (");
+                query.push_values(chunk, |mut values, artifact| {
+                    values.push_bind(*artifact);
+                });
+                query.push(
+                    ") SELECT image_index, fingerprint, platform, counts FROM (
+                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, CAST(1 AS BIGINT) AS counts
+                     FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
+                );
+                query.push_bind(organization).push(" AND m.fingerprint = w.fingerprint AND ");
+                push_is_newest!(query, organization, "w.fingerprint");
+                query.push(
+                    " UNION
+                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, CAST(CASE WHEN ",
+                );
+                push_is_newest!(query, organization, "m.fingerprint");
+                query.push(
+                    " THEN 1 ELSE 0 END AS BIGINT) AS counts
+                     FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
+                );
+                query.push_bind(organization).push(
+                    " AND m.image_index = w.fingerprint) AS listed ORDER BY created_at DESC, fingerprint",
+                );
+                let query = query.build().persistent(chunk.len() == 1);
+                query.fetch_all(connection).await.and_then(all_from_rows)?
+            });
+            listed.extend(rows.into_iter().map(|row| ListedManifest {
+                index: row.image_index,
+                manifest: row.fingerprint,
+                platform: row.platform,
+                counts: row.counts != 0,
+            }));
+        }
+        Ok(listed)
+    }
+}
