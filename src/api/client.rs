@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use reqwest::RequestBuilder;
 use reqwest::multipart::Form;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,7 @@ use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Respons
 use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenSource};
 use crate::domain::escape::Escaped;
+use crate::domain::evidence::reporters::CLUSTER_HEADER;
 use crate::domain::live::report::Report;
 use crate::domain::model::{Fingerprint, OrganizationName, Provider};
 use crate::process::certificate_authorities::{self, BundleError};
@@ -40,6 +41,8 @@ pub struct Setup {
     pub token: TokenSource,
     /// A PEM bundle of certificate authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
+    /// The role of the program in `User-Agent`.
+    pub role: &'static str,
 }
 
 /// Timeouts of requests.
@@ -142,6 +145,8 @@ pub struct Client {
     organization: OrganizationName,
     token: Arc<TokenReader>,
     timeouts: Timeouts,
+    /// The identity of the cluster that reports are about.
+    cluster: Option<HeaderValue>,
 }
 
 impl Client {
@@ -151,16 +156,22 @@ impl Client {
     ///
     /// Returns [`SetupError`] if the CA file is missing or invalid.
     pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
-        let Setup { base_url, organization, token, ca_file } = setup;
-        let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts)?;
+        let Setup { base_url, organization, token, ca_file, role } = setup;
+        let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts, role)?;
         let issuer = match &token {
             TokenSource::Github(url, _) => {
-                http_client(url.scheme() == "http", ca_file.as_deref(), &timeouts)?
+                http_client(url.scheme() == "http", ca_file.as_deref(), &timeouts, role)?
             }
             _ => http.clone(),
         };
         let token = Arc::new(TokenReader::new(token, issuer));
-        Ok(Self { http, base_url, organization, token, timeouts })
+        Ok(Self { http, base_url, organization, token, timeouts, cluster: None })
+    }
+
+    /// Adds the identity of the cluster to reports.
+    #[must_use]
+    pub fn with_cluster(self, identity: &str) -> Self {
+        Self { cluster: HeaderValue::from_str(identity).ok(), ..self }
     }
 
     /// The organization of all requests.
@@ -266,7 +277,10 @@ impl Client {
         let token = self.token().await?;
         let progress = Progress::new(report.content_length());
         let body = reqwest::Body::wrap(Upload::from_report(report, progress.clone()));
-        let builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
+        let mut builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
+        if let Some(cluster) = &self.cluster {
+            builder = builder.header(CLUSTER_HEADER, cluster);
+        }
         self.upload(request, builder, &token, &progress).await
     }
 
@@ -361,9 +375,10 @@ fn http_client(
     is_plain_http: bool,
     ca_file: Option<&Path>,
     timeouts: &Timeouts,
+    role: &str,
 ) -> Result<reqwest::Client, SetupError> {
     let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("supercargo/", env!("CARGO_PKG_VERSION")))
+        .user_agent(format!("supercargo/{} ({role})", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .connect_timeout(timeouts.connect)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
+use tokio::time::timeout;
 
 use super::exit::Failure;
 use super::service::Service;
@@ -25,7 +26,7 @@ use crate::domain::live::confirmation::Emptiness;
 use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::retry::Backoff;
-use crate::process::{listener, signals};
+use crate::process::{error_causes, listener, signals};
 
 #[derive(Debug, Args)]
 #[command(
@@ -79,7 +80,7 @@ pub(super) struct Agent {
 #[command(next_help_heading = "Cluster")]
 struct ClusterOptions {
     /// Read pods from the output of `kubectl get pods -A -o json` or `-o yaml`; - for stdin
-    #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context", "strict"])]
+    #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context", "cluster_identity", "strict"])]
     pods_from: Option<PathBuf>,
     /// Path to the kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
     #[arg(long, value_name = "FILE")]
@@ -87,6 +88,9 @@ struct ClusterOptions {
     /// Kubeconfig context
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// Send the UID of the namespace kube-system, which identifies the cluster; needs permission to get that namespace
+    #[arg(long)]
+    cluster_identity: bool,
     /// Reject a kubeconfig with insecure-skip-tls-verify, or with plain http to another machine
     #[arg(long)]
     strict: bool,
@@ -139,6 +143,9 @@ Examples:
 
 Exit codes: see supercargo --help";
 
+/// Timeout for reading the identity of the cluster at the start, before the first list.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Timeout for credential plugins at the start.
 const CONFIGURATION_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -171,21 +178,25 @@ impl Agent {
         let client = if self.once_only.dry_run {
             None
         } else {
-            Some(self.service.client(timeouts).map_err(|e| vec![Failure::usage(e)])?)
+            Some(self.service.client("agent", timeouts).map_err(|e| vec![Failure::usage(e)])?)
         };
         match client {
             Some(client) if !self.once => {
                 self.watch(plan, client).await.map(|()| Vec::new()).map_err(|failure| vec![failure])
             }
-            client => self.report_once(&plan, client.as_ref()).await,
+            client => self.report_once(&plan, client).await,
         }
     }
 
-    async fn report_once(&self, plan: &Plan, client: Option<&Client>) -> Result<Vec<Summary>, Vec<Failure>> {
+    async fn report_once(&self, plan: &Plan, client: Option<Client>) -> Result<Vec<Summary>, Vec<Failure>> {
         let deadline = Deadline::after(self.once_only.timeout, Backoff::default());
         let source = self.source(deadline).await.map_err(|failure| vec![failure])?;
+        let client = match (client, &source) {
+            (Some(client), Source::Cluster(cluster)) => Some(self.identify(client, cluster).await),
+            (client, _) => client,
+        };
         let mut stdout = io::stdout();
-        let destination = match client {
+        let destination = match &client {
             Some(client) => Destination::Service(client),
             None => Destination::Output(&mut stdout),
         };
@@ -208,8 +219,13 @@ impl Agent {
         };
         let mut timing = daemon::Timing::default();
         (timing.cadence.interval, timing.cadence.debounce) = (self.watching.interval, self.watching.debounce);
-        let cluster = tokio::select! {
-            cluster = self.cluster(CONFIGURATION_TIMEOUT) => cluster?,
+        let connect = async {
+            let cluster = self.cluster(CONFIGURATION_TIMEOUT).await?;
+            let client = self.identify(client, &cluster).await;
+            Ok::<_, Failure>((cluster, client))
+        };
+        let (cluster, client) = tokio::select! {
+            connected = connect => connected?,
             () = shutdown.cancelled() => return Ok(()),
         };
         let track_departed =
@@ -274,6 +290,20 @@ impl Agent {
         Cluster::configure(access, cluster::Timeouts::default().scaled(self.watching.time_scale), time_limit)
             .await
             .map_err(Into::into)
+    }
+
+    /// Adds the identity of the cluster to the reports of a client, if it is to be sent and can be read.
+    async fn identify(&self, client: Client, cluster: &Cluster) -> Client {
+        if !self.cluster.cluster_identity {
+            return client;
+        }
+        let cause = match timeout(IDENTITY_TIMEOUT, cluster.identity()).await {
+            Ok(Ok(identity)) => return client.with_cluster(&identity),
+            Ok(Err(error)) => error_causes::with_hint(&error_causes::describe(&error), error.hint()),
+            Err(_) => format!("timed out after {IDENTITY_TIMEOUT:?}"),
+        };
+        tracing::info!("reporting without the identity of the cluster (--cluster-identity): {cause}");
+        client
     }
 
     /// The agent's own pod, with `--exclude-self`.

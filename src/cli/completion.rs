@@ -36,7 +36,8 @@ fn with_names(command: Command) -> Command {
 /// them unquoted, so only names without special characters are offered.
 fn names(list: &str) -> Option<Vec<CompletionCandidate>> {
     let variables = Service::augment_args(Command::new("")).try_get_matches_from([""]).ok()?;
-    let client = Service::from_arg_matches(&variables).ok()?.client(Timeouts::default()).ok()?;
+    let client =
+        Service::from_arg_matches(&variables).ok()?.client("completion", Timeouts::default()).ok()?;
     let runtime = Builder::new_current_thread().enable_all().build().ok()?;
     let read = runtime.block_on(async { timeout(MAX_WAIT, client.items(&[list], &[], None)).await });
     runtime.shutdown_background();

@@ -74,8 +74,12 @@ pub enum ServiceError {
 }
 
 impl Service {
-    /// Validates the settings and creates the client.
-    pub(super) fn client(&self, timeouts: api::Timeouts) -> Result<api::Client, ServiceError> {
+    /// Validates the settings and creates the client. `role` is in the `User-Agent`.
+    pub(super) fn client(
+        &self,
+        role: &'static str,
+        timeouts: api::Timeouts,
+    ) -> Result<api::Client, ServiceError> {
         let missing = |name, option| ServiceError::Missing { name, option };
         let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let base_url = non_empty(self.base_url.as_ref())
@@ -97,6 +101,7 @@ impl Service {
             organization,
             token,
             ca_file: non_empty(self.ca_file.as_ref()).map(PathBuf::from),
+            role,
         };
         Ok(api::Client::new(setup, timeouts)?)
     }

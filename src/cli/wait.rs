@@ -79,7 +79,7 @@ enum WaitError {
 impl Wait {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        let client = self.service.client(api::Timeouts::default()).map_err(Failure::usage)?;
+        let client = self.service.client("wait", api::Timeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
         let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone(), self.every, seed());
         let progress = Progress::start();

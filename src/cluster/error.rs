@@ -30,7 +30,7 @@ pub(super) enum Permission {
     /// Watch pods. A streaming list is a watch.
     WatchPods(Option<NamespaceName>),
     /// Get this namespace.
-    GetNamespace(NamespaceName),
+    GetNamespace(String),
 }
 
 /// The cause of an error.

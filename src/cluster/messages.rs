@@ -23,6 +23,14 @@ pub(super) struct Pod {
     pub(super) status: Option<PodStatus>,
 }
 
+/// An object of any kind.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Object {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<ObjectMeta>,
+}
+
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ObjectMeta {
@@ -34,7 +42,7 @@ pub(super) struct ObjectMeta {
     namespace: Vec<u8>,
     #[prost(bytes = "vec", tag = "5")]
     #[serde(deserialize_with = "text")]
-    uid: Vec<u8>,
+    pub(super) uid: Vec<u8>,
     #[prost(bytes = "vec", tag = "6")]
     #[serde(deserialize_with = "text")]
     resource_version: Vec<u8>,

@@ -1,10 +1,12 @@
-//! Looks up whether a namespace exists. A list of its pods does not tell: it is empty in both cases.
+//! Looks up namespaces: whether one exists, which a list of its pods does not tell, since it is empty in both cases; and the
+//! identity of the cluster.
 
 use http::StatusCode;
 
 use super::connect::Cluster;
 use super::document::Kind;
-use super::error::{Error, Permission};
+use super::error::{Error, Permission, Request};
+use super::messages::Object;
 use super::protobuf;
 use super::status::{ACCEPT, Encoding};
 use crate::domain::live::confirmation::Existence;
@@ -12,6 +14,9 @@ use crate::domain::model::NamespaceName;
 
 /// Maximum size of a response, in bytes. API servers do not store larger objects.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The namespace that exists in every cluster and is never deleted.
+const SYSTEM_NAMESPACE: &str = "kube-system";
 
 impl Cluster {
     /// Returns [`Existence::Exists`] or [`Existence::Missing`]. Requires permission to get the namespace, which
@@ -21,25 +26,47 @@ impl Cluster {
     ///
     /// [`Error`] for any response other than the namespace or 404.
     pub async fn namespace(&self, name: &NamespaceName) -> Result<Existence, Error> {
-        let path = format!("/api/v1/namespaces/{name}");
-        let request = self.request(&path, Permission::GetNamespace(name.clone()));
-        match self.get(request.clone(), &path, ACCEPT).await {
-            Ok(mut response) => {
-                let mut start = Vec::new();
-                while start.len() < MAX_BYTES
-                    && let Some(frame) =
-                        self.frame(&request, &mut response.body, self.timeouts().frame).await?
-                {
-                    start.extend_from_slice(&frame);
-                }
-                if kind(response.encoding, &start).as_deref() == Some("Namespace") {
-                    return Ok(Existence::Exists);
-                }
+        match self.get_namespace(name.as_str()).await {
+            Ok((_, encoding, body)) if kind(encoding, &body).as_deref() == Some("Namespace") => {
+                Ok(Existence::Exists)
+            }
+            Ok((request, ..)) => {
                 Err(Error::UnexpectedResponse { request, problem: "expected a Namespace".into() })
             }
             Err(Error::Answered { status: StatusCode::NOT_FOUND, .. }) => Ok(Existence::Missing),
             Err(error) => Err(error),
         }
+    }
+
+    /// The UID of the namespace `kube-system`, which identifies the cluster. Requires permission to get the namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for any response other than a namespace with a UID.
+    pub async fn identity(&self) -> Result<String, Error> {
+        let (request, encoding, body) = self.get_namespace(SYSTEM_NAMESPACE).await?;
+        let object: Option<Object> = match encoding {
+            Encoding::Protobuf => protobuf::unwrap(&body),
+            Encoding::Json => serde_json::from_slice(&body).ok(),
+            Encoding::Other => None,
+        };
+        let uid = object.and_then(|object| object.metadata).and_then(|it| String::from_utf8(it.uid).ok());
+        let without_uid = || Error::UnexpectedResponse { request, problem: "expected a UID".into() };
+        uid.filter(|uid| !uid.is_empty()).ok_or_else(without_uid)
+    }
+
+    /// Gets a namespace. The body may be cut off after [`MAX_BYTES`].
+    async fn get_namespace(&self, name: &str) -> Result<(Request, Encoding, Vec<u8>), Error> {
+        let path = format!("/api/v1/namespaces/{name}");
+        let request = self.request(&path, Permission::GetNamespace(name.to_owned()));
+        let mut response = self.get(request.clone(), &path, ACCEPT).await?;
+        let mut body = Vec::new();
+        while body.len() < MAX_BYTES
+            && let Some(frame) = self.frame(&request, &mut response.body, self.timeouts().frame).await?
+        {
+            body.extend_from_slice(&frame);
+        }
+        Ok((request, response.encoding, body))
     }
 }
 

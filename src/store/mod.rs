@@ -47,6 +47,7 @@ pub mod policies;
 pub mod policy_summaries;
 pub mod provenance;
 pub mod reported_artifacts;
+pub mod reporters;
 pub mod reports;
 pub mod repositories;
 pub mod retention;

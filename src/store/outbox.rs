@@ -35,6 +35,8 @@ pub struct LeasedNotification {
     pub id: Uuid,
     /// The identifier of the target's row.
     pub target: Uuid,
+    /// The environment of the event.
+    pub environment: Uuid,
     /// The event as JSON.
     pub content: String,
     /// When it was created.
@@ -121,8 +123,9 @@ impl Transaction {
             ORDER BY priority, due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
         const LEASE: &str = "
             UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE id = $2
-            RETURNING id, target, (SELECT content FROM events WHERE events.id = event) AS content, created_at,
-                      attempts, merged_events";
+            RETURNING id, target, (SELECT environment FROM events WHERE events.id = event) AS environment,
+                      (SELECT content FROM events WHERE events.id = event) AS content, created_at, attempts,
+                      merged_events";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {

@@ -10,6 +10,7 @@ use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::log::environment_change::NewSnapshot;
+use crate::domain::evidence::reporters::hour;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment whose row is locked until the transaction ends.
@@ -44,14 +45,19 @@ pub struct ReceivedReport<'a> {
     pub at: Timestamp,
     /// The name of the token.
     pub reported_by: &'a str,
-    /// The hash of its bytes.
+    /// The hash of its bytes and its sender.
     pub body_hash: Fingerprint,
     /// The hash of its content, independent of order and formatting.
     pub report_hash: Fingerprint,
 }
 
 const CONFIRM: &str = "
-    UPDATE environments SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END
+    UPDATE environments
+    SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END,
+        heartbeats = CASE WHEN heartbeat_hour = $7 THEN heartbeats + 1 ELSE 1 END,
+        previous_heartbeats = CASE WHEN heartbeat_hour = $7 THEN previous_heartbeats
+                                   WHEN heartbeat_hour + 1 = $7 THEN heartbeats ELSE 0 END,
+        heartbeat_hour = $7
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
       AND last_report_at >= $1 - COALESCE(silent_after, $6)";
 
@@ -100,8 +106,8 @@ impl EnvironmentRow {
 }
 
 impl Store {
-    /// Confirms the last report if its bytes and its token are the same and there is no gap since. Returns whether it did. The time
-    /// never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
+    /// Confirms the last report if its bytes, its sender and its token are the same and there is no gap since. Returns whether
+    /// it did. The time never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
     /// report repeats it.
     ///
     /// # Errors
@@ -125,6 +131,7 @@ impl Store {
                     .bind(body_hash.bytes().as_slice())
                     .bind(reported_by)
                     .bind(micros(silent_after))
+                    .bind(hour(at))
                     .execute($pool)
                     .await?
                     .rows_affected()
@@ -211,7 +218,8 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE environments
-            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
+            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5,
+                heartbeats = 0, previous_heartbeats = 0
             WHERE id = $6";
         on!(self, |connection| {
             let update =

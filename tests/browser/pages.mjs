@@ -7,6 +7,7 @@ const KINDS = [
   ['environment-past', /^\/environments\/[^/?]+\?at=[^&]*$/],
   ['environment-filtered', /^\/environments\/[^/?]+\?compliance=[^&]*$/],
   ['timeline', /^\/environments\/[^/?]+\/timeline$/],
+  ['agents', /^\/environments\/[^/?]+\/agents$/],
   ['compare', /^\/environments\/[^/?]+\/compare\?/],
   ['artifact', /^\/artifacts\/[0-9a-f]{64}$/],
   ['trail', /^\/flows\/[^/]+\/trails\/[^/?]+$/],

@@ -13,6 +13,7 @@ fn client(server: &Server) -> Client {
         organization: "acme".parse().unwrap(),
         token: TokenSource::Variable("SUPERCARGO_TOKEN", SecretString::from(TOKEN)),
         ca_file: None,
+        role: "test",
     };
     Client::new(setup, Timeouts::default()).unwrap()
 }

@@ -45,6 +45,9 @@ containers:
       {{- if .Values.agent.excludeSelf }}
       - --exclude-self
       {{- end }}
+      {{- if .Values.agent.clusterIdentity }}
+      - --cluster-identity
+      {{- end }}
       {{- if .Values.agent.strict }}
       - --strict
       {{- end }}

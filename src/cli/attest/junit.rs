@@ -138,7 +138,7 @@ impl Junit {
         let client = if self.dry_run {
             None
         } else {
-            Some(service.client(api::Timeouts::default()).map_err(Failure::usage)?)
+            Some(service.client("attest", api::Timeouts::default()).map_err(Failure::usage)?)
         };
         let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
         let facts = self.provenance.gather();

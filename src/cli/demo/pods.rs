@@ -80,8 +80,12 @@ fn pod(environment: &str, image: &Image, version: &str, number: usize, created: 
     let seed = format!("{environment} {name} {version} {number} {created}");
     // A new version makes a new ReplicaSet, and each run of a CronJob a new Job.
     let (kind, owner) = match kind.as_str() {
-        "Deployment" => ("ReplicaSet", format!("{name}-{}", hash(&format!("{name} {version}"), 9))),
-        "Job" => ("Job", format!("{name}-{}", hash(&created.to_string(), 8))),
+        "Deployment" => {
+            // Kubernetes writes hashes with other characters.
+            let hash = hash(&format!("{name} {version}"), 9).replace(['0', '1', '2', '3', 'a', 'e'], "b");
+            ("ReplicaSet", format!("{name}-{hash}"))
+        }
+        "Job" => ("Job", format!("{name}-{}", created.as_second() / 60)),
         kind => (kind, name.clone()),
     };
     let pod = match kind {

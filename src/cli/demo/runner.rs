@@ -42,7 +42,7 @@ impl Runner {
             ca_file: None,
             allow_http: false,
         };
-        Ok(Self { run, client: service.client(Timeouts::default())?, options })
+        Ok(Self { run, client: service.client("demo", Timeouts::default())?, options })
     }
 
     /// Runs a command; `agent` returns the summary of each report.

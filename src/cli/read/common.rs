@@ -116,5 +116,5 @@ impl Requests {
 }
 
 pub(in crate::cli) fn client(service: &Service) -> Result<Client, Failure> {
-    service.client(api::Timeouts::default()).map_err(Failure::usage)
+    service.client("cli", api::Timeouts::default()).map_err(Failure::usage)
 }

@@ -1,9 +1,11 @@
-//! `list environments`, `list snapshots`, `list events`, `get environment`, `get snapshot` and `diff`.
+//! `list environments`, `list agents`, `list snapshots`, `list events`, `get environment`, `get snapshot` and `diff`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, State, Text};
 use super::columns::{Column, table};
@@ -14,6 +16,7 @@ use crate::api::{Item, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
+use crate::domain::evidence::owner::Owner;
 use crate::domain::model::{EnvironmentName, EnvironmentSnapshot};
 
 #[derive(Debug, Args)]
@@ -189,6 +192,38 @@ impl Events {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  List the agents that report an environment, with their versions:\n    supercargo list agents prod"
+)]
+pub(super) struct Agents {
+    /// Environment name
+    environment: EnvironmentName,
+    #[command(flatten)]
+    common: Common,
+}
+
+const AGENTS: [Column; 9] = [
+    ("NAME", "/name", Text),
+    ("VERSION", "/version", Text),
+    ("ROLE", "/role", Text),
+    ("CLUSTER", "/cluster", Text),
+    ("FIRST REPORT", "/first_reported_at", Ago),
+    ("LAST REPORT", "/last_reported_at", Ago),
+    ("PODS", "/pods", Text),
+    ("REPORTS PER HOUR", "/reports_per_hour", Text),
+    ("OVERWRITTEN", "/is_overwritten", Text),
+];
+
+impl Agents {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let name = self.environment.as_str();
+        let about = Resource::Named("environment", name);
+        let request = (&["environments", name, "agents"][..], &[][..]);
+        self.common.list_all(service, about, "agent", request, &AGENTS).await
+    }
+}
+
+#[derive(Debug, Args)]
 #[command(after_help = SNAPSHOT_EXAMPLE)]
 pub(super) struct Snapshot {
     /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
@@ -204,15 +239,24 @@ Examples:
     supercargo get snapshot prod@2w
     supercargo get snapshot 'prod#7'";
 
-const ARTIFACTS: [Column; 7] = [
-    ("ARTIFACT", "/name", Text),
-    ("DIGEST", "/fingerprint", Digest),
-    ("FLOW", "/flow_name", Text),
-    ("COMMIT", "/git_commit", Commit),
-    ("COMPLIANCE", "/compliance", State),
-    ("PODS", "/annotation/now", Text),
-    ("REASONS", "/reasons_for_incompliance", Text),
+const ARTIFACTS: [Column; 8] = [
+    ("ARTIFACT", "/artifact/name", Text),
+    ("DIGEST", "/artifact/fingerprint", Digest),
+    ("OWNER", "/owner", Text),
+    ("FLOW", "/artifact/flow_name", Text),
+    ("COMMIT", "/artifact/git_commit", Commit),
+    ("COMPLIANCE", "/artifact/compliance", State),
+    ("PODS", "/artifact/annotation/now", Text),
+    ("REASONS", "/artifact/reasons_for_incompliance", Text),
 ];
+
+/// The first owner of the pods of an artifact. The public service names none.
+fn owner(artifact: &Value) -> Option<String> {
+    let pods = at(artifact, "/pods").as_object().into_iter().flat_map(Map::values);
+    let owners: BTreeSet<_> = pods.filter_map(|pod| Owner::deserialize(at(pod, "/owner")).ok()).collect();
+    let others = if owners.len() > 1 { " and others" } else { "" };
+    owners.first().map(|owner| format!("{owner}{others}"))
+}
 
 impl Snapshot {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
@@ -223,9 +267,11 @@ impl Snapshot {
         let mut running: Vec<_> =
             items(&snapshot, "/artifacts").filter(|artifact| at(artifact, "/annotation/now") != 0).collect();
         running.sort_by(|one, other| by_name("/name", one, other));
+        let row = |artifact: &&Value| json!({"artifact": artifact, "owner": owner(artifact)});
+        let rows: Vec<_> = running.iter().map(row).collect();
         self.common
             .output
-            .print(&snapshot, || table(&ARTIFACTS, running).leaving_out(&["FLOW", "COMMIT"]))?;
+            .print(&snapshot, || table(&ARTIFACTS, &rows).leaving_out(&["FLOW", "COMMIT", "OWNER"]))?;
         tracing::info!(
             "snapshot {} of {} is {}",
             at(&snapshot, "/index"),

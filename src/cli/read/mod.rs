@@ -60,6 +60,9 @@ enum ListResource {
     /// List environments
     #[command(aliases = ["environment", "env"])]
     Environments(environments::Environments),
+    /// List the agents that report an environment, latest first
+    #[command(alias = "agent")]
+    Agents(environments::Agents),
     /// List the snapshots of an environment, newest first
     #[command(alias = "snapshot")]
     Snapshots(environments::Snapshots),
@@ -147,6 +150,7 @@ impl List {
             ListResource::Trails(trails) => trails.run(service).await,
             ListResource::Attestations(attestations) => attestations.run(service).await,
             ListResource::Environments(environments) => environments.run(service).await,
+            ListResource::Agents(agents) => agents.run(service).await,
             ListResource::Snapshots(snapshots) => snapshots.run(service).await,
             ListResource::Events(events) => events.run(service).await,
             ListResource::Flows(flows) => flows.run(service).await,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compliance::Compliance;
 use super::environment_status::{EnvironmentStatus, RunningArtifact};
+use super::owner::Owner;
 use crate::domain::model::{Fingerprint, Trigger};
 
 /// An event of an environment.
@@ -37,7 +38,25 @@ pub struct AffectedArtifact {
     pub pods: i64,
     /// Number of pods before the event; `null` if not counted.
     pub pods_before: Option<i64>,
+    /// The first owners of its pods at the event, or before it if the artifact exited, at most 10. Added when a
+    /// notification is sent.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub owners: Vec<NamespacedOwner>,
 }
+
+/// The owner of pods in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+pub struct NamespacedOwner {
+    /// The namespace.
+    pub namespace: String,
+    /// The owner.
+    #[serde(flatten)]
+    pub owner: Owner,
+}
+
+/// Maximum number of owners of an artifact in an event.
+pub const MAX_OWNERS: usize = 10;
 
 /// Limit for the artifacts of one event, so that it can be sent. More artifacts that start, exit, scale or are
 /// allow-listed become several events.
@@ -56,6 +75,7 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             reasons: either.verdict.reasons.clone(),
             pods: is.map_or(0, |is| is.pods.unwrap_or_default()),
             pods_before: was.map_or(Some(0), |was| was.pods),
+            owners: Vec::new(),
         })
     };
     let affected_by = |trigger: Trigger| -> Vec<AffectedArtifact> {

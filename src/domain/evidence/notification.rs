@@ -259,6 +259,7 @@ mod tests {
                 reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
                 pods: 5,
                 pods_before: Some(2),
+                owners: Vec::new(),
             })
             .collect();
         Content {

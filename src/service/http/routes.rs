@@ -21,8 +21,8 @@ use super::{access_log, openapi, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, allow_list, approvals, approve, artifacts, asserts, attachments, attestations,
-    audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
+    access_review, actions, agents, allow_list, approvals, approve, artifacts, asserts, attachments,
+    attestations, audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
     environment_policies, environments, flows, get_snapshot, image_index, live_artifacts, log, policies,
     report, report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
 };
@@ -76,6 +76,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environments::list_environments))
                 .routes(routes!(environments::get_environment))
                 .routes(routes!(environment_events::list_events))
+                .routes(routes!(agents::list_agents))
                 .routes(routes!(snapshots::list_snapshots))
                 .routes(routes!(get_snapshot::get_snapshot))
                 .routes(routes!(statement::export_statement))

@@ -1,15 +1,17 @@
 //! A notification as it is sent, and the errors of sending it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
+use sqlx::types::Uuid;
 use url::Url;
 
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::event::AffectedArtifact;
-use crate::domain::evidence::notification::{DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
-use crate::domain::model::{GitCommit, Text};
+use crate::domain::evidence::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
+use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
+use crate::domain::evidence::owner::Owner;
+use crate::domain::model::{Fingerprint, GitCommit, Text, Trigger};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::artifact_flows::KnownArtifact;
@@ -32,7 +34,7 @@ pub(super) struct Message<'a> {
 pub(super) struct ShownArtifact {
     /// Name, digest and reasons, in one escaped line.
     pub(super) line: String,
-    /// Flow, commit and author, in one escaped line; empty if they are unknown.
+    /// Owner, flow, commit and author, in one escaped line; empty if they are unknown.
     pub(super) origin: String,
     /// Label and URL of the page of the artifact, of the commit, and of the policies of the reasons.
     pub(super) links: Vec<(&'static str, String)>,
@@ -54,7 +56,7 @@ impl ShownArtifact {
         let commits = transaction.attested_commits(organization, &artifacts).await?;
         drop(transaction);
         let show = |(artifact, line): (&AffectedArtifact, String)| {
-            let AffectedArtifact { fingerprint, reasons, .. } = artifact;
+            let AffectedArtifact { fingerprint, reasons, owners, .. } = artifact;
             let known = known.get(fingerprint);
             let (hash, url) = known.map_or((None, None), |known| known.commit(None));
             let is_same = |commit: &&GitCommit| commit.sha1.as_deref() == hash;
@@ -62,6 +64,7 @@ impl ShownArtifact {
                 commits.get(fingerprint).and_then(|all| all.iter().find(is_same)).filter(|_| hash.is_some());
             let author = commit.and_then(|commit| commit.author.as_ref().or(commit.author_username.as_ref()));
             let origin = [
+                run_by(owners),
                 known.and_then(KnownArtifact::flow).map(|flow| format!("flow {flow}")),
                 hash.map(|hash| {
                     format!("commit {}", hash.chars().take(DISPLAYED_DIGITS).collect::<String>())
@@ -79,6 +82,44 @@ impl ShownArtifact {
         };
         Ok(listed.zip(event.artifact_lines()).map(show).collect())
     }
+}
+
+/// Adds the owners of the affected artifacts to an event.
+pub(super) async fn add_owners(
+    site: &Site,
+    environment: Uuid,
+    content: &mut EventContent,
+) -> Result<(), store::Error> {
+    let EventContent::Environment(Content { organization, trigger, occurred_at, artifacts, .. }) = content
+    else {
+        return Ok(());
+    };
+    if artifacts.is_empty() {
+        return Ok(());
+    }
+    let before = || occurred_at.earlier(Duration::from_micros(1));
+    let at = if *trigger == Trigger::ExitedArtifact { before() } else { *occurred_at };
+    let groups = site.store.read().await?.pod_groups(organization, environment, Some(at), "").await?;
+    let mut owners: BTreeMap<Fingerprint, BTreeSet<NamespacedOwner>> = BTreeMap::new();
+    for group in groups {
+        let Some(owner) = Owner::new(&group.owners) else { continue };
+        let owner = NamespacedOwner { namespace: group.namespace, owner };
+        for artifact in group.digests.into_values() {
+            owners.entry(artifact).or_default().insert(owner.clone());
+        }
+    }
+    for artifact in artifacts {
+        let owners = owners.remove(&artifact.fingerprint).unwrap_or_default();
+        artifact.owners = owners.into_iter().take(MAX_OWNERS).collect();
+    }
+    Ok(())
+}
+
+/// The first owner.
+fn run_by(owners: &[NamespacedOwner]) -> Option<String> {
+    let (NamespacedOwner { namespace, owner }, others) = owners.split_first()?;
+    let others = if others.is_empty() { "" } else { " and others" };
+    Some(format!("run by {owner} in {namespace}{others}"))
 }
 
 /// The name of the policy in a reason that begins with its name and version.

@@ -262,7 +262,9 @@ async fn send(
     leased: &LeasedNotification,
 ) -> Result<(), SendError> {
     let Sender { http, book } = sender;
-    let content: EventContent = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    let mut content: EventContent =
+        serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    message::add_owners(&app.site, leased.environment, &mut content).await?;
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
     let html_url = &match &content {

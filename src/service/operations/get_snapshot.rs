@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::{Serialize, Serializer};
 
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
 use crate::service::access::{Admitted, ReadEnvironment};
@@ -88,6 +89,8 @@ pub(crate) struct RunningPod<'a> {
     #[serde(rename = "creationTimestamp")]
     created_at: i64,
     owners: &'a [OwnerReference],
+    /// The owner as people know it; null without owners
+    owner: Option<Owner>,
 }
 
 /// Whether an artifact started with the snapshot.
@@ -247,8 +250,12 @@ fn running_pods<'a>(content: &'a Content, pods: &'a [Pod]) -> BTreeMap<Cow<'a, s
             Cow::from(&*pod.name)
         };
         let owners = content.workloads.get(&pod.workload).map_or(&[][..], |workload| &workload.owners);
-        let pod =
-            RunningPod { namespace: &pod.namespace, created_at: pod.created_at.whole_seconds(), owners };
+        let pod = RunningPod {
+            namespace: &pod.namespace,
+            created_at: pod.created_at.whole_seconds(),
+            owners,
+            owner: Owner::new(owners),
+        };
         running.insert(name, pod);
     }
     running

@@ -5,6 +5,7 @@
 
 pub(crate) mod access_review;
 pub(crate) mod actions;
+pub(crate) mod agents;
 pub(crate) mod allow_list;
 pub(crate) mod approvals;
 pub(crate) mod approve;

@@ -2,11 +2,13 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::USER_AGENT;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 use crate::domain::evidence::environment_status::EnvironmentStatus;
 use crate::domain::evidence::notification::{Cause, CauseKind};
+use crate::domain::evidence::reporters::{CLUSTER_HEADER, ReportCounts, Reporter, Sender};
 use crate::domain::evidence::snapshot::change;
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{EnvironmentName, Fingerprint};
@@ -59,7 +61,9 @@ pub(crate) async fn report_k8s(
     let paced = Paced::new(body, app.limits.pace);
     let body =
         paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
-    let changed = receive(&app, &caller, &cpu, &organization, &environment, body).await?;
+    let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
+    let changed = receive(&app, &caller, &cpu, (&organization, &environment), sender, body).await?;
     Ok(response(&app, changed))
 }
 
@@ -82,13 +86,15 @@ async fn receive(
     app: &App,
     caller: &Caller,
     cpu: &CpuShare,
-    organization: &str,
-    environment: &EnvironmentName,
+    (organization, environment): (&str, &EnvironmentName),
+    sender: Sender,
     body: body::Received,
 ) -> Result<Changed, Problem> {
-    // A body with the same bytes as the last one needs no parsing.
+    // A body with the same bytes as the last one of the same sender needs no parsing.
     let silent_after = app.site.silent_after;
-    let (name, hash) = (environment.as_str(), body.hash);
+    let name = environment.as_str();
+    let identity = [&body.hash.bytes()[..], sender.cluster.as_bytes(), &[0], sender.user_agent.as_bytes()];
+    let hash = Fingerprint::from_content(&identity.concat());
     let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
     let now = app.site.now();
     if app.site.store.confirm(organization, name, hash, &caller.name, now, silent_after).await? {
@@ -103,7 +109,7 @@ async fn receive(
     let (reported, mut share) = cpu.compute(read).await?;
     let reported = reported?;
     share.grow_to("the report", memory(&reported)).await?;
-    let changed = record(app, caller, organization, environment, hash, &reported).await?;
+    let changed = record(app, caller, (organization, environment), sender, hash, &reported).await?;
     drop(share);
     Ok(changed)
 }
@@ -123,8 +129,8 @@ fn memory(reported: &NormalizedReport) -> usize {
 async fn record(
     app: &App,
     caller: &Caller,
-    organization: &str,
-    environment: &EnvironmentName,
+    (organization, environment): (&str, &EnvironmentName),
+    sender: Sender,
     body_hash: Fingerprint,
     reported: &NormalizedReport,
 ) -> Result<Changed, Problem> {
@@ -140,6 +146,15 @@ async fn record(
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
         transaction.insert_gap(stored.id, last, at).await?;
     }
+    let by = Reporter {
+        name: caller.name.clone(),
+        sender,
+        first_at: at,
+        last_at: at,
+        pods: i64::try_from(reported.pods.len()).unwrap_or(i64::MAX),
+        counts: ReportCounts::one(at),
+    };
+    transaction.record_reporter(stored.id, by).await?;
     let is_confirmed_by_another = stored.reported_by.as_deref().is_some_and(|name| name != caller.name);
     if stored.report_hash == Some(reported.hash) {
         if is_confirmed_by_another {

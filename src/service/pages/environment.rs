@@ -289,7 +289,7 @@ fn current_facts(
                 @if policies.is_empty() { "none" }
             }
         }
-        p { a href=(links.timeline(1)) { "Timeline" } }
+        p { a href=(links.timeline(1)) { "Timeline" } ", " a href=(links.agents()) { "agents" } }
     }
 }
 

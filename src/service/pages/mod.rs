@@ -6,6 +6,7 @@
 
 mod access_review;
 mod actions;
+mod agents;
 mod approvals;
 mod artifact;
 mod attestation;
@@ -65,6 +66,7 @@ pub(super) fn router(app: &App) -> Router<App> {
         .route("/{organization}/environments/{environment}", get(environment::page))
         .route("/{organization}/environments/{environment}/timeline", get(timeline::page))
         .route("/{organization}/environments/{environment}/compare", get(compare::page))
+        .route("/{organization}/environments/{environment}/agents", get(agents::page))
         .route("/{organization}/environments/{environment}/access-review", get(access_review::page))
         .route("/{organization}/artifacts/{fingerprint}", get(artifact::page).post(approvals::submit))
         .route("/{organization}/flows/{flow}/trails/{trail}", get(trail::page))

@@ -208,7 +208,7 @@ impl Shared {
         Box::pin(async move {
             let Some(url) = &self.service_url else { return self.accept(environment, number) };
             let mut forwarded = self.http.put(format!("{url}{}", request.path)).body(request.body.clone());
-            for name in ["authorization", "content-type", "user-agent"] {
+            for name in ["authorization", "content-type", "user-agent", "supercargo-cluster"] {
                 if let Some(value) = request.headers.get(name) {
                     forwarded = forwarded.header(name, value);
                 }

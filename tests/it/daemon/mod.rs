@@ -12,6 +12,7 @@ pub mod gate;
 mod gate_tests;
 mod hanging_files;
 mod health;
+mod identity;
 mod invariants;
 mod lists;
 mod logs;

@@ -116,6 +116,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/audit/{org}: admin
     GET /api/v2/env-diff/{org}: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}/access-review: admin
+    GET /api/v2/environments/{org}/{env_name}/agents: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}/events: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}: report, approve, read, admin
     GET /api/v2/environments/{org}: approve, read, admin

@@ -88,6 +88,7 @@ fn requests<'a>() -> BTreeMap<&'a str, Vec<String>> {
         ("/api/v2/approvals/{org}/{flow_name}/artifact-commit/{env_name}", Vec::new()),
         ("/api/v2/audit/{org}", Vec::new()),
         ("/api/v2/environments/{org}/{env_name}/access-review", Vec::new()),
+        ("/api/v2/environments/{org}/{env_name}/agents", Vec::new()),
         ("/api/v2/log/{org}", Vec::new()),
         ("/api/v2/tokens/{org}", Vec::new()),
         ("/api/v2/user/default-org", Vec::new()),

@@ -7,6 +7,7 @@
 mod absence;
 mod access;
 mod access_review;
+mod agents;
 mod approvals;
 mod approve;
 mod asserts;

@@ -80,11 +80,18 @@ async fn listed(service: &TestService, token: &str) -> Value {
     list[0].clone()
 }
 
+/// A pod of a Deployment, as the name of its `ReplicaSet` tells.
+fn deployed(image: &str) -> Value {
+    let mut pod = pod("cart-7d9f8b6c5d-x2b4k", image, 'a');
+    pod["owners"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-7d9f8b6c5d"}]);
+    pod
+}
+
 async fn event_is_delivered_signed_and_once(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let service = start(database, &receiver).await;
     assert_eq!(listed(&service, READER).await["is_failing"], Value::Null);
-    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    service.report(REPORTER, "prod", report(&[deployed("cart:1")])).await.expect(201);
     service.report(ADMIN, "test", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     eventually("two arrive", async || receiver.requests().len() >= 2).await;
     service.report(REPORTER, "prod", report(&[])).await.expect(201);
@@ -94,6 +101,9 @@ async fn event_is_delivered_signed_and_once(database: Database) {
     assert_eq!(triggers(&all), expected);
     let ids: BTreeSet<_> = all.iter().map(|n| n["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), 4);
+    let owners = json!([{"namespace": "shop", "kind": "Deployment", "name": "cart", "is_inferred": true}]);
+    // The artifact that exited was owned before.
+    assert_eq!(all[3]["artifacts"][0]["owners"], owners);
     let mut event = all[0].clone();
     assert!(event["occurred_at"].as_f64().unwrap() > 1.7e9);
     event["occurred_at"] = json!(0);
@@ -106,7 +116,7 @@ async fn event_is_delivered_signed_and_once(database: Database) {
         "snapshot_index": 1, "compliance": "NON-COMPLIANT", "cause": {"type": "REPORT", "by": "reporter"},
         "artifacts": [{
             "fingerprint": digest('a'), "name": "cart:1", "compliance": "NON-COMPLIANT", "reasons": [reason],
-            "pods": 1, "pods_before": 0,
+            "pods": 1, "pods_before": 0, "owners": owners,
         }],
         "artifacts_total": 1,
     });
@@ -273,8 +283,8 @@ async fn people_see_artifact_flow_commit_author_reason_and_links(database: Datab
         service.attest(ADMIN, "cart", "build-7", form(&data)).await.expect(201);
     };
     attest("lint", 0).await;
-    let body =
-        || report(&[pod("p", "registry.example.com/cart:1 <!here> *b* [x](https://evil.example)", 'a')]);
+    let image = "registry.example.com/cart:1 <!here> *b* [x](https://evil.example)";
+    let body = || report(&[deployed(image)]);
     service.report(REPORTER, "prod", body()).await.expect(201);
     let arrived = async |n: usize| {
         let count = |path: &str| receiver.requests().iter().filter(|request| request.path == path).count();

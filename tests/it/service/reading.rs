@@ -89,7 +89,7 @@ async fn snapshot_is_found_by_number_distance_and_time(database: Database) {
     let [artifact] = first["artifacts"].as_array().unwrap().as_slice() else { panic!("{first}") };
     assert_eq!(artifact["annotation"], json!({"type": "started-compliant", "was": 0, "now": 2}));
     assert_eq!(artifact["creationTimestamp"], json!([1_790_000_000, 1_790_000_000]));
-    let pod = json!({"namespace": "shop", "creationTimestamp": 1_790_000_000, "owners": []});
+    let pod = json!({"namespace": "shop", "creationTimestamp": 1_790_000_000, "owners": [], "owner": null});
     assert_eq!(artifact["pods"], json!({"p-0": pod, "p-1": pod}));
     assert_eq!(
         [&artifact["name"], &artifact["flow_name"], &artifact["git_commit"]],
@@ -134,12 +134,15 @@ async fn pods_of_one_name_in_two_namespaces_are_both_listed(database: Database) 
     let service = TestService::start(database).await;
     let mut other = pod("p", "cart:a", 'a');
     other["namespace"] = json!("test");
-    other["owners"] = json!([{"kind": "ReplicaSet", "name": "cart", "controller": true}]);
+    let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-7d9f8b6c5d", "controller": true}]);
+    other["owners"] = owners.clone();
     service.report(ADMIN, "prod", report(&[pod("p", "cart:a", 'a'), other])).await.expect(201);
     let snapshot = service.read("/snapshots/acme/prod/-1").await;
     let pods = &snapshot["artifacts"][0]["pods"];
     assert_eq!((&pods["p"]["namespace"], &pods["test/p"]["namespace"]), (&json!("shop"), &json!("test")));
-    assert_eq!(pods["test/p"]["owners"], json!([{"kind": "ReplicaSet", "name": "cart", "controller": true}]));
+    assert_eq!(pods["test/p"]["owners"], owners);
+    assert_eq!(pods["test/p"]["owner"], json!({"kind": "Deployment", "name": "cart", "is_inferred": true}));
+    assert_eq!(pods["p"]["owner"], json!(null));
     // Without a policy.
     assert_eq!((&snapshot["compliant"], &snapshot["compliance"]), (&json!(false), &json!("UNKNOWN")));
 }

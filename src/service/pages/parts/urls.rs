@@ -76,6 +76,11 @@ impl EnvironmentLinks<'_> {
         if page > 1 { format!("{path}?page={page}") } else { path }
     }
 
+    /// Its reporters.
+    pub(crate) fn agents(&self) -> String {
+        self.url(&["agents"])
+    }
+
     /// The access review, of an artifact or of all.
     pub(crate) fn access_review(&self, artifact: Option<&Fingerprint>) -> String {
         let query = artifact.map(|artifact| format!("?fingerprint={artifact}"));

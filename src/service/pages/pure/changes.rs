@@ -128,6 +128,7 @@ mod tests {
             reasons: Vec::new(),
             pods: after,
             pods_before: Some(before),
+            owners: Vec::new(),
         };
         Content {
             trigger: Trigger::ScaledArtifact,

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
-use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
+use crate::domain::evidence::owner::Owner;
+use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::pages::parts::pagination::{Pagination, ROWS_PER_PAGE};
 use crate::store::environment_contents::PodGroup;
 
@@ -12,7 +13,7 @@ use crate::store::environment_contents::PodGroup;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningRow {
     pub(crate) namespace: String,
-    /// Kind and name of the owner; empty for pods without one.
+    /// Kind and name of the owner as people know it; empty for pods without one.
     pub(crate) owner: String,
     pub(crate) image: String,
     pub(crate) artifact: Fingerprint,
@@ -102,7 +103,7 @@ impl RunningRow {
 pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
     let mut rows: Vec<RunningRow> = Vec::with_capacity(groups.len());
     for PodGroup { namespace, digests, owners, pods, since, found, reported_by } in groups {
-        let owner = owner(&owners);
+        let owner = Owner::new(&owners).map(|owner| owner.to_string()).unwrap_or_default();
         rows.extend(digests.into_iter().map(|(image, artifact)| RunningRow {
             namespace: namespace.clone(),
             owner: owner.clone(),
@@ -127,14 +128,6 @@ pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
         is_same
     });
     rows
-}
-
-/// The controller of a pod, or its first owner.
-fn owner(owners: &[OwnerReference]) -> String {
-    let controller = owners.iter().find(|owner| owner.controller == Some(true));
-    let Some(owner) = controller.or(owners.first()) else { return String::new() };
-    let parts = [owner.kind.as_deref(), owner.name.as_deref()];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The rows that match a query, limited to its page.
@@ -201,13 +194,9 @@ mod tests {
         Fingerprint::from([number; 32])
     }
 
-    fn owned(kind: &str, name: &str, controller: Option<bool>) -> OwnerReference {
-        serde_json::from_value(serde_json::json!({"kind": kind, "name": name, "controller": controller}))
-            .unwrap()
-    }
-
     fn group(namespace: &str, owner: &str, image: &str, number: u8, pods: i64) -> PodGroup {
-        let owners = if owner.is_empty() { Vec::new() } else { vec![owned("ReplicaSet", owner, Some(true))] };
+        let references = serde_json::json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner}]);
+        let owners = if owner.is_empty() { Vec::new() } else { serde_json::from_value(references).unwrap() };
         PodGroup {
             namespace: namespace.to_owned(),
             digests: BTreeMap::from([(image.into(), artifact(number))]),
@@ -225,21 +214,17 @@ mod tests {
 
     #[test]
     fn rows_are_merged_by_owner_and_artifact_and_sorted() {
-        let groups =
-            vec![group("b", "x", "i:1", 1, 3), group("a", "y", "i:1", 1, 1), group("b", "x", "i:1", 1, 2)];
+        let groups = vec![
+            group("b", "x-7d9f8b6c5d", "i:1", 1, 3),
+            group("a", "y", "i:1", 1, 1),
+            group("b", "x-66b6c48dd5", "i:1", 1, 2),
+        ];
         let rows = rows(groups);
         let summary: Vec<_> = rows
             .iter()
             .map(|row| (row.namespace.as_str(), row.owner.as_str(), row.pods, row.since.micros()))
             .collect();
-        assert_eq!(summary, [("a", "ReplicaSet y", 1, 1), ("b", "ReplicaSet x", 5, 2)]);
-    }
-
-    #[test]
-    fn owner_is_the_controller_or_the_first_owner() {
-        assert_eq!(owner(&[]), "");
-        assert_eq!(owner(&[owned("A", "a", None), owned("B", "b", Some(true))]), "B b");
-        assert_eq!(owner(&[owned("A", "a", None), owned("B", "b", Some(false))]), "A a");
+        assert_eq!(summary, [("a", "ReplicaSet y", 1, 1), ("b", "Deployment x (inferred)", 5, 2)]);
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub(super) async fn attest(service: &TestService, digit: char, failures: u32) {
 }
 
 pub(super) fn owned(mut pod: Value, kind: &str, name: &str) -> Value {
-    pod["owners"] = json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
+    pod["owners"] =
+        json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "u", "controller": true}]);
     pod
 }
 
@@ -73,8 +74,8 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
     attest(&service, 'a', 0).await;
     attest(&service, 'b', 1).await;
     let pods = [
-        owned(pod("web-1", "registry/web:1", 'a'), "ReplicaSet", "web"),
-        owned(pod("web-2", "registry/web:1", 'a'), "ReplicaSet", "web"),
+        owned(pod("web-1", "registry/web:1", 'a'), "ReplicaSet", "web-7d9f8b6c5d"),
+        owned(pod("web-2", "registry/web:1", 'a'), "ReplicaSet", "web-66b6c48dd5"),
         owned(pod("db-0", "registry/db:1", 'b'), "StatefulSet", "db"),
         pod("alone", "registry/tool:1", 'c'),
     ];
@@ -87,7 +88,7 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
         PAGE,
         &[
             "3 artifacts in 4 pods",
-            "<bdi>shop</bdi> / <bdi>ReplicaSet web</bdi>",
+            "<bdi>shop</bdi> / <bdi>Deployment web (inferred)</bdi>",
             "<bdi>shop</bdi> / <bdi>StatefulSet db</bdi>",
             "<bdi>shop</bdi> / pods without an owner",
             "<td data-name=\"Pods\">2</td>",
@@ -106,9 +107,9 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
     assert!(browser.get(PAGE).await.text.contains("<bdi>registry/<wbr>web:1</bdi>"));
     // The search and the filter are in the URL.
     for (query, there, not_there) in [
-        ("?q=DB&compliance=&at=", "StatefulSet db", "ReplicaSet web"),
+        ("?q=DB&compliance=&at=", "StatefulSet db", "Deployment web"),
         ("?q=web-2", "pod <bdi>web-2</bdi>", "StatefulSet db"),
-        ("?q=replicaset", "registry/web:1", "registry/db:1"),
+        ("?q=deployment", "registry/web:1", "registry/db:1"),
         ("?q=cccccc", "registry/tool:1", "registry/db:1"),
         ("?q=web_2", "No artifact matches", "registry/web:1"),
         ("?compliance=compliant", "registry/web:1", "registry/db:1"),

@@ -124,13 +124,24 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let (past, timeline) = (format!("{of_environment}?at"), format!("{of_environment}/timeline"));
     let compare = format!("{of_environment}/compare");
     let review = format!("{of_environment}/access-review?fingerprint={}", digest('a'));
+    let agents = format!("{of_environment}/agents");
     let (of_pod, of_image) = ("/ui/acme/search?pod", "/ui/acme/search?image");
     let runs = [of_environment.as_str(), &past, of_artifact.as_str(), of_pod];
     let evil_front = path(&["ui", &organization]);
     for (pages, value) in [
-        (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact, &review][..], &token),
+        (&[FRONT, of_environment.as_str(), &of_trail, &of_artifact, &review, &agents][..], &token),
         (
-            &[FRONT, of_environment.as_str(), &past, &of_artifact, of_pod, &timeline, &compare, &review],
+            &[
+                FRONT,
+                of_environment.as_str(),
+                &past,
+                &of_artifact,
+                of_pod,
+                &timeline,
+                &compare,
+                &review,
+                &agents,
+            ],
             &environment,
         ),
         (&[of_trail.as_str(), &of_artifact, "/ui/acme/search?trail"], &trail),
@@ -237,9 +248,13 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         report(&pods)
     };
     let segment = environment.clone();
+    let user_agent = fields.shown_on(&[&agents], name("agent"));
+    let cluster = fields.hidden(name("cluster"));
     let put = async |body: String| {
         let path = path(&["environments", "acme", &segment, "report", "K8S"]);
         let request = service.request(reqwest::Method::PUT, EVIL_ADMIN, &path);
+        let request = request.header("User-Agent", user_agent.as_bytes());
+        let request = request.header("Supercargo-Cluster", cluster.as_bytes());
         request.header("Content-Type", "application/json").body(body).send().await.unwrap().status()
     };
     assert_eq!(put(pods(false)).await, 201);
@@ -348,6 +363,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (query("/ui/acme/search", &[("q", "image <script>")]), of_image, 200),
         (query("/ui/acme/search", &[("q", "trail <script>")]), "/ui/acme/search?trail", 200),
         (timeline.clone(), &timeline, 200),
+        (agents.clone(), &agents, 200),
         (format!("{compare}?from=1&to=2"), &compare, 200),
         (ACTIONS.to_owned(), ACTIONS, 200),
         (POLICIES.to_owned(), POLICIES, 200),

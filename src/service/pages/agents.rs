@@ -1,0 +1,71 @@
+//! The reporters of an environment.
+
+use axum::extract::State;
+use maud::{Markup, html};
+
+use super::parts::escape::text;
+use super::parts::format::{badge, timestamp, timestamp_with_age};
+use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use super::parts::list::table;
+use super::parts::refusal::Refusal;
+use super::parts::urls::EnvironmentLinks;
+use super::session::OrganizationPage;
+use crate::domain::evidence::reporters::MAX_REPORTERS;
+use crate::domain::model::Timestamp;
+use crate::service::operations::agents::{self, ListedAgent};
+use crate::service::site::Site;
+
+const COLUMNS: [&str; 7] =
+    ["Reporter", "Program", "Cluster", "First report", "Last report", "Pods", "Reports per hour"];
+
+pub(super) async fn page(
+    State(site): State<Site>,
+    OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
+) -> Result<HtmlPage, Refusal> {
+    let agents = agents::read(&site, &organization, &environment).await?.ok_or(Refusal::NotFound)?;
+    let now = site.now();
+    let content = html! {
+        h1 { "Agents of " (text(&environment)) }
+        @if agents.iter().any(|agent| agent.is_overwritten) {
+            p.warning role="status" {
+                "Several reporters overwrite each other: each report replaces the whole environment. \
+                 Let one agent report each environment."
+            }
+        }
+        @if agents.is_empty() {
+            p { "No reports." }
+        } @else {
+            (table("Reporters", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
+            @if agents.len() == MAX_REPORTERS { p { "Only the latest " (MAX_REPORTERS) " reporters are kept." } }
+        }
+    };
+    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
+    let parents = [(environment.as_str(), links.page())];
+    let path = ["environments", &organization, &environment, "agents"];
+    let alternate = Alternate::new(&site, &path, &[], &["list", "agents", &environment]);
+    let alternate = Some(&alternate);
+    let navigation = Navigation { parents: &parents, alternate, is_live: true, ..Navigation::default() };
+    Ok(layout::page_with_navigation(&site, "Agents", Some(&user), navigation, &content))
+}
+
+fn row(agent: &ListedAgent, now: Timestamp) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                (text(&agent.name))
+                @if agent.is_overwritten { " " (badge("bad", "overwritten")) }
+            }
+            td {
+                @match (&agent.version, &agent.role) {
+                    (Some(version), Some(role)) => { "supercargo " (text(version)) ", " (text(role)) }
+                    _ => { (text(&agent.user_agent)) }
+                }
+            }
+            td { (text(agent.cluster.as_deref().unwrap_or("unknown"))) }
+            td { (timestamp(agent.first_reported_at)) }
+            td { (timestamp_with_age(agent.last_reported_at, now)) }
+            td { (agent.pods) }
+            td { (agent.reports_per_hour) }
+        }
+    }
+}
