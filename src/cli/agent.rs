@@ -162,7 +162,7 @@ enum AgentError {
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
 enum Containers {
-    /// Regular, init and ephemeral containers
+    /// Regular, init and ephemeral containers, and images of volumes
     #[default]
     All,
     /// Regular containers only

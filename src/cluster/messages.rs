@@ -4,7 +4,7 @@
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. Other fields are skipped without allocation.
 //! Protobuf, JSON and YAML decode to the same types, which convert to [`PodView`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
@@ -85,6 +85,9 @@ struct Owner {
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PodSpec {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(deserialize_with = "null_is_default")]
+    volumes: Vec<Volume>,
     #[prost(message, repeated, tag = "2")]
     #[serde(deserialize_with = "null_is_default")]
     containers: Vec<Container>,
@@ -105,6 +108,38 @@ struct Container {
     #[prost(bytes = "vec", tag = "2")]
     #[serde(deserialize_with = "text")]
     image: Vec<u8>,
+}
+
+/// The source is a nested message in protobuf, and inlined in JSON.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(from = "InlinedVolume")]
+struct Volume {
+    #[prost(bytes = "vec", tag = "1")]
+    name: Vec<u8>,
+    #[prost(message, optional, tag = "2")]
+    source: Option<VolumeSource>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct VolumeSource {
+    #[prost(message, optional, tag = "30")]
+    image: Option<ImageVolumeSource>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+struct ImageVolumeSource {
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    reference: Vec<u8>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct InlinedVolume {
+    #[serde(deserialize_with = "text")]
+    name: Vec<u8>,
+    image: Option<ImageVolumeSource>,
 }
 
 /// The common part is a nested message in protobuf, and inlined in JSON.
@@ -144,6 +179,34 @@ struct ContainerStatus {
     #[prost(bytes = "vec", tag = "7")]
     #[serde(rename = "imageID", deserialize_with = "text")]
     image_id: Vec<u8>,
+    #[prost(message, repeated, tag = "12")]
+    #[serde(rename = "volumeMounts", deserialize_with = "null_is_default")]
+    volume_mounts: Vec<VolumeMountStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeMountStatus {
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    name: Vec<u8>,
+    #[prost(message, optional, tag = "5")]
+    volume_status: Option<VolumeStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+struct VolumeStatus {
+    #[prost(message, optional, tag = "1")]
+    image: Option<ImageVolumeStatus>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ImageVolumeStatus {
+    #[prost(bytes = "vec", tag = "1")]
+    #[serde(deserialize_with = "text")]
+    image_ref: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
@@ -273,21 +336,26 @@ impl From<Pod> for PodView {
             let found = specified.get_mut(at).filter(|container| container.name == name);
             found.map_or_else(String::new, |container| lossy_string(std::mem::take(&mut container.image)))
         };
-        let containers = [
+        let mut mounts = Vec::new();
+        let mut containers: Vec<_> = [
             (ContainerKind::Init, status.init_container_statuses),
             (ContainerKind::App, status.container_statuses),
             (ContainerKind::Ephemeral, status.ephemeral_container_statuses),
         ]
         .into_iter()
         .flat_map(|(kind, statuses)| statuses.into_iter().map(move |status| (kind, status)))
-        .map(|(kind, status)| ContainerView {
-            kind,
-            spec_image: image_of(&status.name),
-            name: lossy_string(status.name),
-            image: lossy_string(status.image),
-            image_id: lossy_string(status.image_id),
+        .map(|(kind, status)| {
+            mounts.extend(status.volume_mounts);
+            ContainerView {
+                kind,
+                spec_image: image_of(&status.name),
+                name: lossy_string(status.name),
+                image: lossy_string(status.image),
+                image_id: lossy_string(status.image_id),
+            }
         })
         .collect();
+        containers.extend(image_volumes(spec.volumes, mounts));
         Self {
             namespace: lossy_string(metadata.namespace),
             name: lossy_string(metadata.name),
@@ -298,6 +366,38 @@ impl From<Pod> for PodView {
             owners: metadata.owner_references.into_iter().map(Into::into).collect(),
             containers,
         }
+    }
+}
+
+/// The mounted volumes with an image, each once, with the first known digest.
+fn image_volumes(
+    volumes: Vec<Volume>,
+    mounts: Vec<VolumeMountStatus>,
+) -> impl Iterator<Item = ContainerView> {
+    let image = |volume: Volume| Some((volume.name, volume.source?.image?.reference));
+    let mut references: BTreeMap<_, _> = volumes.into_iter().filter_map(image).collect();
+    let mut mounted = BTreeMap::<_, Vec<u8>>::new();
+    for VolumeMountStatus { name, volume_status } in mounts {
+        let image = volume_status.and_then(|status| status.image);
+        if image.is_some() || references.contains_key(&name) {
+            let known = mounted.entry(name).or_default();
+            if known.is_empty() {
+                *known = image.unwrap_or_default().image_ref;
+            }
+        }
+    }
+    mounted.into_iter().map(move |(name, image_ref)| ContainerView {
+        kind: ContainerKind::Volume,
+        spec_image: lossy_string(references.remove(&name).unwrap_or_default()),
+        name: format!("volume/{}", lossy_string(name)),
+        image: String::new(),
+        image_id: lossy_string(image_ref),
+    })
+}
+
+impl From<InlinedVolume> for Volume {
+    fn from(InlinedVolume { name, image }: InlinedVolume) -> Self {
+        Self { name, source: image.map(|image| VolumeSource { image: Some(image) }) }
     }
 }
 
@@ -382,6 +482,7 @@ mod tests {
             containers: vec![specified("b", "first"), specified("b", "second")],
             init_containers: vec![specified("b", "third"), specified("a", "init")],
             ephemeral_containers: vec![EphemeralContainer { common: Some(specified("c", "debug")) }],
+            ..Default::default()
         };
         let status = PodStatus {
             init_container_statuses: vec![status("a")],
@@ -393,5 +494,30 @@ mod tests {
         let images: Vec<_> =
             view.containers.iter().map(|c| (c.name.as_str(), c.spec_image.as_str())).collect();
         assert_eq!(images, [("a", "init"), ("b", "first"), ("b", ""), ("d", ""), ("c", "debug")]);
+    }
+
+    #[test]
+    fn image_of_a_volume_is_read_once_from_json_too() {
+        let mount =
+            |name, status| serde_json::json!({"name": name, "mountPath": "/m", "volumeStatus": status});
+        let digest = serde_json::json!({"image": {"imageRef": "reg.io/model@sha256:1"}});
+        let image = |name| serde_json::json!({"name": name, "image": {"reference": "reg.io/model:1"}});
+        let pod = serde_json::json!({
+            "spec": {"volumes": [image("model"), image("pulled"), image("unmounted"), {"name": "tmp", "emptyDir": {}}]},
+            "status": {"containerStatuses": [
+                {"name": "a", "volumeMounts": [mount("model", ().into()), mount("tmp", ().into())]},
+                {"name": "model", "volumeMounts": [mount("model", digest), mount("pulled", ().into())]},
+                {"name": "c", "volumeMounts": null},
+            ]},
+        });
+        let view = PodView::from(serde_json::from_value::<Pod>(pod).unwrap());
+        let volume = |name: &str, image_id: &str| ContainerView {
+            kind: ContainerKind::Volume,
+            name: format!("volume/{name}"),
+            image: String::new(),
+            image_id: image_id.to_owned(),
+            spec_image: "reg.io/model:1".to_owned(),
+        };
+        assert_eq!(view.containers[3..], [volume("model", "reg.io/model@sha256:1"), volume("pulled", "")]);
     }
 }

@@ -39,6 +39,41 @@ fn paged_protobuf_list_gives_the_same_report_as_a_json_file() {
     }
 }
 
+/// A pod whose containers `app` and `sidecar` mount one image; the first status does not have its digest yet.
+#[test]
+fn image_of_a_volume_is_reported_once_under_its_reference() {
+    let message = Message::default;
+    let api = Server::start(move |_| {
+        let image = message().text(1, "reg.io/model:1").text(2, "IfNotPresent");
+        let model = message().text(1, "model").message(2, &message().message(30, &image));
+        let scratch = message().text(1, "tmp").message(2, &message().message(2, &message().text(1, "")));
+        let mount = |name| message().text(1, name).text(2, "/mnt").number(3, 1).text(4, "Disabled");
+        let image = message().text(1, &format!("reg.io/model@sha256:{}", "cd".repeat(32)));
+        let mounted = mount("model").message(5, &message().message(1, &image));
+        let status = |name, mount| {
+            let id = format!("reg.io/web@sha256:{}", "ab".repeat(32));
+            message().text(1, name).text(6, "reg.io/web:1").text(7, &id).message(12, &mount)
+        };
+        let metadata =
+            message().text(1, "web-1").text(3, "shop").message(8, &message().number(1, 1_795_257_028));
+        let spec = message().message(1, &model).message(1, &scratch);
+        let status = message()
+            .text(1, "Running")
+            .message(8, &status("app", mount("model")).message(12, &mount("tmp")))
+            .message(8, &status("sidecar", mounted));
+        let pod = message().message(1, &metadata).message(2, &spec).message(3, &status);
+        protobuf(200, list(&[pod], ""))
+    });
+    let outcome = once().args(DRY).cluster(&api).run();
+    outcome.expect(0, &["prod: 1 artifact printed"]);
+    let web = format!(r#""reg.io/web:1":"{}""#, "ab".repeat(32));
+    let model = format!(r#""reg.io/model:1":"{}""#, "cd".repeat(32));
+    assert!(!outcome.stderr.contains("left out"), "{outcome:#?}");
+    assert!(outcome.stdout.contains(&format!("{{{model},{web}}}")), "{outcome:#?}");
+    let outcome = once().args(DRY).args(["--containers", "app"]).cluster(&api).run();
+    assert!(outcome.stdout.contains(&format!("{{{web}}}")), "{outcome:#?}");
+}
+
 #[test]
 fn json_list_gives_the_same_report_as_protobuf() {
     let api = Server::start(|request| {

@@ -1,7 +1,7 @@
 //! The fields of a pod that supercargo reads.
 //!
 //! `cluster` decodes them from protobuf, JSON or YAML; `collapse` reads them. Environment variables,
-//! arguments, annotations and volumes are never decoded.
+//! arguments, annotations and volumes other than images are never decoded.
 
 use crate::domain::model::{OwnerReference, Timestamp};
 
@@ -20,7 +20,7 @@ pub struct PodView {
     pub phase: Phase,
     /// `metadata.ownerReferences`.
     pub owners: Vec<OwnerReference>,
-    /// The containers with a status.
+    /// The containers with a status, and the mounted volumes with an image.
     pub containers: Vec<ContainerView>,
 }
 
@@ -33,22 +33,23 @@ impl PodView {
     }
 }
 
-/// The status of a container, with the image of its specification.
+/// The status of a container, or of a volume with an image, with the image of its specification.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct ContainerView {
     /// The list of the pod that contains it.
     pub kind: ContainerKind,
-    /// Its name, unique in the pod.
+    /// Its name, unique in the pod; `volume/` and the name of a volume, since a container may have the same name.
     pub name: String,
-    /// `status.*ContainerStatuses[].image`.
+    /// `status.*ContainerStatuses[].image`; empty for a volume.
     pub image: String,
-    /// `status.*ContainerStatuses[].imageID`; empty until the image was pulled.
+    /// `status.*ContainerStatuses[].imageID`, or `volumeMounts[].volumeStatus.image.imageRef` there; empty until
+    /// the image was pulled.
     pub image_id: String,
-    /// `image` of the container of the same name in the pod's specification.
+    /// `image` of the container, or `image.reference` of the volume, of the same name in the pod's specification.
     pub spec_image: String,
 }
 
-/// The three kinds of containers (Kubernetes documentation, "Pods").
+/// The three kinds of containers (Kubernetes documentation, "Pods"), and volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ContainerKind {
     /// A regular container.
@@ -58,6 +59,8 @@ pub enum ContainerKind {
     Init,
     /// A container attached to a running pod, for example by `kubectl debug`.
     Ephemeral,
+    /// A volume with the content of an image, such as a model.
+    Volume,
 }
 
 /// Phase of a pod (Kubernetes documentation, "Pod Lifecycle").

@@ -23,7 +23,7 @@ const MAX_NAME_BYTES: usize = 1_024;
 /// Containers that a report includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counting {
-    /// Regular, init and ephemeral containers: all code that runs, or ran, in the pod.
+    /// Regular, init and ephemeral containers, and mounted images: all code that runs, or ran, in the pod.
     #[default]
     All,
     /// Regular containers only.

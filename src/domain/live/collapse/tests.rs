@@ -151,12 +151,13 @@ fn pod_with_fifty_containers_and_two_owners_fits() {
 }
 
 #[test]
-fn init_and_ephemeral_containers_are_excluded_by_counting_app() {
+fn init_and_ephemeral_containers_and_volumes_are_excluded_by_counting_app() {
     let of = |kind, image: &str| ContainerView { kind, ..container(image, &format!("x@sha256:{A}")) };
     let all = pod(vec![
         of(ContainerKind::Init, "init"),
         of(ContainerKind::App, "app"),
         of(ContainerKind::Ephemeral, "debug"),
+        of(ContainerKind::Volume, "model"),
     ]);
     let names = |counting| {
         let workload = collapse(all.clone(), counting, &[]).workload.unwrap();
@@ -164,9 +165,34 @@ fn init_and_ephemeral_containers_are_excluded_by_counting_app() {
     };
     assert_eq!(
         names(Counting::All),
-        ["docker.io/library/app", "docker.io/library/debug", "docker.io/library/init"]
+        ["app", "debug", "init", "model"].map(|name| format!("docker.io/library/{name}"))
     );
     assert_eq!(names(Counting::App), ["docker.io/library/app"]);
+}
+
+#[test]
+fn volume_is_reported_under_its_reference_and_keeps_its_digest() {
+    let of = |kind, name: &str, spec_image: &str, image_id: &str| ContainerView {
+        kind,
+        name: name.into(),
+        image: String::new(),
+        image_id: image_id.into(),
+        spec_image: spec_image.into(),
+    };
+    let app = of(ContainerKind::App, "model", "app", A);
+    let volume = |image_id: &str| of(ContainerKind::Volume, "volume/model", "reg.io/model:1", image_id);
+    let app_digest = format!(r#""docker.io/library/app":"{A}""#);
+    // Without a digest yet, as for a container.
+    let view = pod(vec![app.clone(), volume("")]);
+    let collapsed = collapse(view, Counting::All, &[]);
+    assert_eq!(*collapsed.skipped, [(ContainerSkip::NotStarted, 1)]);
+    let both = pod(vec![app.clone(), volume(&format!("reg.io/model@sha256:{B}"))]);
+    let known = collapse(both, Counting::All, &[]);
+    for collapsed in [&known, &collapse(pod(vec![app, volume("")]), Counting::All, &known.containers)] {
+        let digests = serde_json::to_string(&collapsed.workload.as_ref().unwrap().digests).unwrap();
+        assert_eq!(digests, format!(r#"{{{app_digest},"reg.io/model:1":"{B}"}}"#));
+        assert_eq!(*collapsed.skipped, []);
+    }
 }
 
 #[test]
@@ -261,8 +287,7 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 fn any_container() -> impl Strategy<Value = ContainerView> {
-    let kind =
-        prop_oneof![Just(ContainerKind::App), Just(ContainerKind::Init), Just(ContainerKind::Ephemeral)];
+    let kind = prop_oneof![Just(ContainerKind::App), Just(ContainerKind::Init), Just(ContainerKind::Volume)];
     (kind, any_text(), any_text(), any_text(), any_text()).prop_map(
         |(kind, name, image, image_id, spec_image)| ContainerView { kind, name, image, image_id, spec_image },
     )
