@@ -50,6 +50,8 @@ SCHEMA = [
     ("environments: [{name: a, namespaces: shop}]", "got string, want array"),
     ("environments: [{name: a, namespaces: [b, b]}]", "items at 0 and 1 are equal"),
     ("environments: [{name: a, namespacesRegex: ['']}]", "minLength"),
+    ("environments: [{name: a, namespaceSelector: ''}]", "minLength"),
+    ("environments: [{name: a, namespaceSelector: {matchLabels: {team: a}}}]", "got object, want string"),
     ("compliance: {token: {value: \"a b\"}}", "/compliance/token/value"),
     ("compliance: {token: {projected: {audience: a b}}}", "/compliance/token/projected/audience"),
     ("compliance: {token: {projected: {expirationSeconds: 599}}}", "/compliance/token/projected/expirationSeconds"),

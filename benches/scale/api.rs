@@ -15,13 +15,16 @@ use tokio::sync::mpsc;
 
 use super::pods::{Replicas, Size, State};
 use crate::fake::kube::PROTOBUF;
-use crate::fake::pods::Message;
+use crate::fake::pods::{Message, namespace};
 
 /// resourceVersion of all lists.
 const VERSION: u64 = 100_000_000;
 
 /// Approximate size of a part of a body, in bytes.
 const PART: usize = 64 * 1024;
+
+/// Number of namespaces with the label `team`, with and without pods.
+pub const LABELLED: usize = 5_000;
 
 /// `ReplicaSet`s per namespace.
 pub const IN_NAMESPACE: usize = 40;
@@ -107,6 +110,19 @@ impl Cluster {
         (of(|r| r.protobuf(State::Ready).bytes.len()), of(|r| r.json().bytes.len()))
     }
 
+    /// A streaming list of namespaces.
+    fn labels(&self) -> Vec<u8> {
+        let mut names: Vec<_> = self.replicas.iter().map(|replicas| replicas.namespace.clone()).collect();
+        names.dedup();
+        names.extend((names.len()..LABELLED).map(|n| format!("team-without-pods-{n:04}")));
+        let frames = names.iter().flat_map(|name| {
+            let object = namespace(name, &["team=a"], VERSION).in_envelope("PartialObjectMetadata");
+            let event = Message::default().text(1, "ADDED").message(2, &Message::default().bytes(1, &object));
+            [&u32::try_from(event.encoded().len()).unwrap().to_be_bytes(), event.encoded()].concat()
+        });
+        frames.chain(end_of_initial_events()).collect()
+    }
+
     /// Length of a streaming list in bytes.
     pub fn streaming_list(&self) -> usize {
         let mut frame = Vec::new();
@@ -126,8 +142,10 @@ impl Cluster {
         let encoding = if accept.contains(PROTOBUF) { Encoding::Protobuf } else { Encoding::Json };
         let is_watch = parameters.get("watch").is_some_and(|value| value == "1" || value == "true");
         let is_whole = !is_watch || parameters.get("sendInitialEvents").is_some_and(|value| value == "true");
+        let is_about_labels = request.uri().path() == "/api/v1/namespaces";
         let namespace = request.uri().path().strip_prefix("/api/v1/namespaces/").unwrap_or_default();
-        let namespace = namespace.split('/').next().unwrap_or_default();
+        // No pod has the namespace `/`.
+        let namespace = if is_about_labels { "/" } else { namespace.split('/').next().unwrap_or_default() };
         let within = self.within(namespace);
         let next = parameters.get("continue").map_or(within.start, |token| token.parse().unwrap());
         let limit = parameters.get("limit").map_or(self.pods, |limit| limit.parse().unwrap());
@@ -149,6 +167,7 @@ impl Cluster {
         }
         match (body.form, encoding) {
             (Form::List, _) => body.frame_list(within.end),
+            (Form::Events, _) if is_whole && is_about_labels => body.tail = self.labels(),
             // Only the daemon requests streaming lists.
             (Form::Events, _) => body.tail = if is_whole { end_of_initial_events() } else { Vec::new() },
         }

@@ -1,5 +1,5 @@
-//! Growth of the daemon's cost with pods, with environments of one watch, and with namespaces that have a watch each:
-//! `cargo bench --bench scale -- scaling [pods|environments|namespaces]`.
+//! Growth of the daemon's cost with pods, with environments of one watch, with namespaces that have a watch each, and with
+//! namespaces that are selected by labels: `cargo bench --bench scale -- scaling [pods|environments|namespaces|labels]`.
 //!
 //! Writes CSV files to `target/tmp/scaling`, for `scripts/plot`.
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::api::IN_NAMESPACE;
+use super::api::{IN_NAMESPACE, LABELLED};
 use super::budgets::Curve;
 use super::events::{self, Mix};
 use super::pods::Size;
@@ -21,6 +21,9 @@ const NAMESPACES: [usize; 3] = [1, 10, 50];
 
 /// Number of pods if another variable grows.
 const FIXED_PODS: usize = 10_000;
+
+/// Maximum anonymous memory with `FIXED_PODS`, in MiB.
+const MAX_MEMORY: f64 = 6.0;
 
 /// Maximum anonymous memory per watch, in MiB.
 const MAX_WATCH_MEMORY: f64 = 0.25;
@@ -74,6 +77,15 @@ pub async fn measure(chosen: &[&str]) {
         let watch = (memory[memory.len() - 1] - memory[0]) / (most - fewest) as f64;
         println!("each additional watch takes {watch:.2} MiB (at most {MAX_WATCH_MEMORY})");
         assert!(watch < MAX_WATCH_MEMORY, "memory of a watch must not depend on the speed of its list");
+    }
+    if is_chosen("labels") {
+        let mut curve = Curve::over("namespaces selected by labels");
+        for (namespaces, options) in [(0, &[][..]), (LABELLED, &["--namespace-selector", "team"])] {
+            let stage = Stage::start(FIXED_PODS, Size::Realistic, 1).await;
+            let selection = ["--environment", "bench"].iter().chain(options).map(ToString::to_string);
+            let memory = daemon(&stage, &mut curve, namespaces, 1, &selection.collect::<Vec<_>>()).await;
+            assert!(memory < MAX_MEMORY, "{memory:.2} MiB with {namespaces} namespaces");
+        }
     }
 }
 

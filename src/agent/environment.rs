@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::domain::escape::Escaped;
 use crate::domain::live::confirmation::Emptiness;
+use crate::domain::live::labels::LabelSelector;
 use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::yaml;
@@ -78,6 +79,9 @@ struct Entry {
     /// Also report the namespaces whose name matches one of these regular expressions.
     #[serde(default)]
     namespaces_regex: Vec<Parsed<Regex>>,
+    /// Also report the namespaces whose labels match this selector, such as `team=a,env in (prod,test),!legacy`.
+    #[serde(default)]
+    namespace_selector: Option<Parsed<LabelSelector>>,
     /// Namespaces to exclude.
     #[serde(default)]
     exclude_namespaces: Vec<Parsed<NamespaceName>>,
@@ -137,6 +141,7 @@ impl Entry {
             all(self.exclude_namespaces),
             all(self.exclude_namespaces_regex),
         )?;
+        let selection = selection.with_labels(self.namespace_selector.map(|selector| selector.0));
         let empty = if self.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld };
         Ok(EnvironmentConfig { name: self.name.0, selection, empty })
     }
@@ -196,7 +201,8 @@ mod tests {
         let environments = read(
             "environments:\n\
              - name: prod\n  namespaces: [shop, pay]\n  namespacesRegex: ['^team-']\n  \
-               excludeNamespaces: [team-x]\n  excludeNamespacesRegex: ['-dev$']\n\
+               excludeNamespaces: [team-x]\n  excludeNamespacesRegex: ['-dev$']\n  \
+               namespaceSelector: env in (prod)\n\
              - name: batch\n  allowEmpty: true\n",
         )
         .unwrap();
@@ -205,6 +211,7 @@ mod tests {
         let taken = ["shop", "pay", "team-a", "team-x", "team-a-dev", "kube-system"]
             .map(|n| prod.selection.selects(n));
         assert_eq!(taken, [true, true, true, false, false, false]);
+        assert!(prod.selection.label_selector_for("kube-system").is_some());
         assert_eq!((batch.name.as_str(), batch.empty), ("batch", Emptiness::Allowed));
         assert!(batch.selection.selects("anything"));
     }
@@ -222,6 +229,8 @@ mod tests {
             ("environments:\n- namespaces: [x]\n", "name"),
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "line 3"),
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "unclosed group"),
+            ("environments:\n- name: a\n  namespaceSelector: team in a\n", "line 3"),
+            ("environments:\n- name: a\n  namespaceSelector: ''\n", "invalid key \"\""),
             ("environments:\n- name: a\n  allowEmpty: perhaps\n", "line 3"),
             ("environment:\n- name: a\n", "environment"),
             ("", "is empty"),

@@ -14,6 +14,7 @@ use super::intake::{self, MAX_NAMED};
 use super::retry::{Deadline, RetryError};
 use crate::cluster::{self, Cluster, FileError, PodsFile, Unreadable, WatchEvent};
 use crate::domain::escape::Escaped;
+use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::pod::PodView;
 use crate::domain::live::selection::{Scope, TooManyNamespaces};
@@ -57,6 +58,8 @@ pub(super) struct Gathered {
     pub(super) live_set: LiveSet,
     /// Namespaces whose list failed.
     pub(super) failed: BTreeMap<NamespaceName, Arc<RetryError<cluster::Error>>>,
+    /// Why the labels of namespaces are not known.
+    pub(super) no_labels: Option<Arc<RetryError<cluster::Error>>>,
 }
 
 /// State while lists are read.
@@ -93,7 +96,7 @@ pub(super) async fn gather(
         warnings: Warnings::default(),
         list_warnings: Warnings::default(),
     };
-    let mut failed = BTreeMap::new();
+    let (mut failed, mut no_labels) = (BTreeMap::new(), None);
     match source {
         Source::File(file) => intake = read_file(file.clone(), intake, deadline).await?,
         Source::Cluster(cluster) => {
@@ -102,6 +105,10 @@ pub(super) async fn gather(
                 Scope::Cluster => {
                     let mut listed = intake.list(cluster, [None], deadline).await;
                     listed.pop().map_or(Ok(()), |(_, result)| result).map_err(GatherError::List)?;
+                    // Afterwards: the namespace of a listed pod is missing then only if it was deleted.
+                    if environments.iter().any(|e| e.selection.has_label_selector()) {
+                        no_labels = intake.list_namespaces(cluster, deadline).await.err().map(Arc::new);
+                    }
                 }
                 Scope::Namespaces(namespaces) => {
                     // A list that hangs must leave time to report the other namespaces.
@@ -128,7 +135,7 @@ pub(super) async fn gather(
         tracing::warn!("the list contains pod \"{}\" more than once; using the last entry", Escaped(name));
     }
     tracing::debug!("listed all pods in {:.3} s", start.elapsed().as_secs_f64());
-    Ok(Gathered { live_set: intake.live_set, failed })
+    Ok(Gathered { live_set: intake.live_set, failed, no_labels })
 }
 
 /// Reads a file on its own thread: a read from a pipe may block forever.
@@ -167,10 +174,36 @@ impl Intake {
         listed.await
     }
 
+    async fn list_namespaces(
+        &mut self,
+        cluster: &Cluster,
+        deadline: Deadline,
+    ) -> Result<(), RetryError<cluster::Error>> {
+        let operation = format!("listing namespaces at {}", cluster.url());
+        let listed = deadline
+            .retry(&operation, async || cluster.list_namespaces(|event| self.apply_namespace(event)).await);
+        listed.await
+    }
+
+    fn apply_namespace(&mut self, event: WatchEvent<NamespaceView>) {
+        match event {
+            WatchEvent::ListStarted => self.live_set.begin_namespaces(),
+            WatchEvent::Applied(Ok(namespace)) => self.live_set.apply_namespace(&namespace),
+            WatchEvent::Applied(Err(Unreadable { problem, .. })) => {
+                tracing::warn!("{}", intake::namespace_warning(&problem));
+            }
+            WatchEvent::Complete => _ = self.live_set.complete_namespaces(),
+            WatchEvent::Failed { error, .. } => {
+                tracing::debug!("{}; restarting the list", error_causes::describe(&error));
+            }
+            _ => {}
+        }
+    }
+
     fn apply(&mut self, scope: Option<&NamespaceName>, event: WatchEvent) {
         match event {
             WatchEvent::ListStarted => self.begin(scope),
-            WatchEvent::Pod(pod) => self.add(scope, pod),
+            WatchEvent::Applied(pod) => self.add(scope, pod),
             WatchEvent::Complete => self.complete(scope),
             WatchEvent::Failed { error, .. } => {
                 tracing::debug!("{}; restarting the list", error_causes::describe(&error));

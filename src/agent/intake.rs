@@ -62,6 +62,11 @@ pub(super) fn warning(problem: &str) -> String {
     format!("unreadable pod left out: {}", Escaped(&shortened(problem, MAX_PROBLEM)))
 }
 
+/// The warning about an unreadable namespace.
+pub(super) fn namespace_warning(problem: &str) -> String {
+    format!("labels of an unreadable namespace ignored: {}", Escaped(&shortened(problem, MAX_PROBLEM)))
+}
+
 /// Logs a pod or containers left out at debug level; the summary contains their number.
 fn log_skips(namespace: &str, name: &str, applied: &ApplyResult) {
     let (namespace, name) = (Escaped(namespace), Escaped(name));

@@ -174,13 +174,16 @@ async fn look_up(
 fn confirm(
     environment: &EnvironmentConfig,
     snapshot: &Snapshot,
-    Gathered { live_set, failed }: &Gathered,
+    Gathered { live_set, failed, no_labels }: &Gathered,
     source: &Source,
     lookups: &Lookups,
 ) -> Result<(), (Withheld, Option<LookupError>)> {
     let selection = &environment.selection;
     if let Some((name, error)) = failed.iter().find(|(name, _)| selection.selects(name.as_str())) {
         return Err((Withheld::NotListed(name.clone()), Some(Arc::clone(error))));
+    }
+    if let Some(error) = no_labels.as_ref().filter(|_| selection.has_label_selector()) {
+        return Err((Withheld::NoLabels, Some(Arc::clone(error))));
     }
     let facts = Facts {
         artifacts: snapshot.len(),

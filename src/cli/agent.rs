@@ -21,8 +21,10 @@ use crate::agent::retry::Deadline;
 use crate::agent::{EnvironmentConfig, OwnPod, Plan, Summary};
 use crate::api::{self, Client};
 use crate::cluster::{self, Access, Cluster, OnInsecure, PodsFile};
+use crate::domain::escape::Escaped;
 use crate::domain::live::collapse::Counting;
 use crate::domain::live::confirmation::Emptiness;
+use crate::domain::live::labels::LabelSelector;
 use crate::domain::live::selection::{Contradiction, Selection};
 use crate::domain::model::{EnvironmentName, NamespaceName};
 use crate::domain::retry::Backoff;
@@ -41,7 +43,7 @@ pub(super) struct Agent {
     #[arg(long, value_name = "NAME")]
     environment: Option<EnvironmentName>,
     /// File that maps namespaces to several environments
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["namespace", "namespace_regex", "exclude_namespace", "exclude_namespace_regex"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["namespace", "namespace_regex", "namespace_selector", "exclude_namespace", "exclude_namespace_regex"])]
     config: Option<PathBuf>,
     /// Report environments without pods, and environments whose namespaces do not exist
     #[arg(long)]
@@ -59,6 +61,9 @@ pub(super) struct Agent {
     /// Report namespaces whose name matches this regular expression
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     namespace_regex: Vec<Regex>,
+    /// Report namespaces whose labels match this selector, such as `team=a,env in (prod,test),!legacy`
+    #[arg(long, value_name = "SELECTOR", help_heading = "Namespaces (default: all)")]
+    namespace_selector: Option<LabelSelector>,
     /// Namespace to exclude
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Namespaces (default: all)")]
     exclude_namespace: Vec<NamespaceName>,
@@ -156,6 +161,10 @@ enum AgentError {
         "--exclude-self requires the variable {0}: set it with the downward API (fieldRef metadata.name, metadata.uid)"
     )]
     OwnPodUnknown(&'static str),
+    #[error(
+        "environment \"{}\" selects namespaces by labels, which the file of --pods-from does not contain: select them by name, or read the cluster", Escaped(.0.as_str())
+    )]
+    NoLabels(EnvironmentName),
     #[error("failed to install signal handlers")]
     Signals(#[source] io::Error),
 }
@@ -249,6 +258,10 @@ impl Agent {
                 single.collect::<Result<_, _>>().map_err(Failure::usage)?
             }
         };
+        let by_labels = environments.iter().find(|environment| environment.selection.has_label_selector());
+        if let Some(environment) = by_labels.filter(|_| self.cluster.pods_from.is_some()) {
+            return Err(Failure::usage(AgentError::NoLabels(environment.name.clone())));
+        }
         if self.allow_empty {
             for environment in &mut environments {
                 environment.empty = Emptiness::Allowed;
@@ -269,6 +282,7 @@ impl Agent {
             self.exclude_namespace.iter().cloned().collect(),
             self.exclude_namespace_regex.clone(),
         )?;
+        let selection = selection.with_labels(self.namespace_selector.clone());
         Ok(EnvironmentConfig { name: name.clone(), selection, empty: Emptiness::Withheld })
     }
 

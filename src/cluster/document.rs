@@ -244,7 +244,7 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
                     if kind.is_none() {
                         self.document.item_without_kind.get_or_insert(index);
                     }
-                    (self.each)(index, decode(&item));
+                    (self.each)(index, decode("Pod", &item));
                 }
                 Err(problem) => {
                     let problem = Escaped(&format!("at item{problem}")).to_string();
@@ -289,10 +289,10 @@ fn name_of<P: Part>(item: &P) -> PodName {
     PodName { namespace: namespace.unwrap_or_default(), name: name.unwrap_or_default() }
 }
 
-/// Decodes one pod. Errors contain the name of the pod and the path in it.
-pub(super) fn decode<P: Part>(item: &P) -> Result<Pod, Unreadable> {
+/// Decodes one object. Errors contain its name and the path in it.
+pub(super) fn decode<P: Part, T: DeserializeOwned>(kind: &str, item: &P) -> Result<T, Unreadable> {
     item.decode().map_err(|problem| {
-        let named = describe("Pod", item);
+        let named = describe(kind, item);
         let place =
             problem.strip_prefix('.').map_or_else(|| problem.clone(), |place| format!(", at {place}"));
         let problem = Escaped(&format!("{named}{place}")).to_string();

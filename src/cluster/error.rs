@@ -29,6 +29,10 @@ pub(super) enum Permission {
     ListPods(Option<NamespaceName>),
     /// Watch pods. A streaming list is a watch.
     WatchPods(Option<NamespaceName>),
+    /// List all namespaces.
+    ListNamespaces,
+    /// Watch all namespaces.
+    WatchNamespaces,
     /// Get this namespace.
     GetNamespace(String),
 }
@@ -159,6 +163,8 @@ impl Permission {
         match self {
             Self::ListPods(namespace) => pods("list", namespace),
             Self::WatchPods(namespace) => pods("watch", namespace),
+            Self::ListNamespaces => "grant \"list\" on \"namespaces\" with a ClusterRole".to_owned(),
+            Self::WatchNamespaces => "grant \"watch\" on \"namespaces\" with a ClusterRole".to_owned(),
             Self::GetNamespace(namespace) => {
                 format!("grant \"get\" on \"namespaces\" with a Role in namespace \"{namespace}\"")
             }
@@ -173,6 +179,8 @@ impl fmt::Display for Request {
             Permission::ListPods(Some(name)) => write!(f, "list pods in namespace \"{name}\"")?,
             Permission::WatchPods(None) => write!(f, "watch pods at the cluster scope")?,
             Permission::WatchPods(Some(name)) => write!(f, "watch pods in namespace \"{name}\"")?,
+            Permission::ListNamespaces => write!(f, "list namespaces")?,
+            Permission::WatchNamespaces => write!(f, "watch namespaces")?,
             Permission::GetNamespace(name) => write!(f, "get namespace \"{name}\"")?,
         }
         write!(f, ": GET {}", self.url)

@@ -2,6 +2,7 @@
 //!
 //! `watch` feeds the listener; it drops repeated states and contacts.
 
+use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use super::error::Error;
@@ -11,16 +12,16 @@ use super::unreadable::{PodName, Unreadable};
 use crate::domain::live::pod::PodView;
 use crate::domain::live::watch::{Action, Listing, RestartReason, State, Step};
 
-/// An event of a list or watch.
+/// An event of a list or watch of pods, or of namespaces.
 #[derive(Debug)]
-pub enum WatchEvent {
-    /// A list starts or restarts. Pods that it does not contain when it is complete do not exist any more.
+pub enum WatchEvent<V = PodView> {
+    /// A list starts or restarts. Objects that it does not contain when it is complete do not exist any more.
     ListStarted,
-    /// The current state of a pod from a list or watch.
-    Pod(Result<PodView, Unreadable>),
-    /// The last state of a deleted pod.
-    Deleted(PodView),
-    /// The name of a deleted pod whose last state is unreadable.
+    /// The current state of an object from a list or watch.
+    Applied(Result<V, Unreadable>),
+    /// The last state of a deleted object.
+    Deleted(V),
+    /// The name of a deleted object whose last state is unreadable.
     DeletedByName(PodName),
     /// The list is complete.
     Complete,
@@ -56,7 +57,7 @@ pub enum EventType {
 
 /// The part of an event that the state machine needs.
 pub(super) enum EventMeta {
-    Pod(Change, String),
+    Object(Change, String),
     Bookmark { resource_version: String, initial_events_end: bool },
     Error(Status),
 }
@@ -65,20 +66,21 @@ pub(super) enum EventMeta {
 const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Passes events to a callback.
-pub(super) struct Listener<F> {
+pub(super) struct Listener<F, V> {
     callback: F,
+    view: PhantomData<fn(V)>,
     contact: Option<Instant>,
     state: Option<State>,
     is_flushed: bool,
     flushed_at: Instant,
 }
 
-impl<F: FnMut(WatchEvent)> Listener<F> {
+impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
     pub(super) fn new(callback: F, now: Instant) -> Self {
-        Self { callback, contact: None, state: None, is_flushed: true, flushed_at: now }
+        Self { callback, view: PhantomData, contact: None, state: None, is_flushed: true, flushed_at: now }
     }
 
-    pub(super) fn send(&mut self, event: WatchEvent) {
+    pub(super) fn send(&mut self, event: WatchEvent<V>) {
         self.is_flushed = false;
         (self.callback)(event);
     }
@@ -124,22 +126,22 @@ impl<F: FnMut(WatchEvent)> Listener<F> {
         self.is_flushed = true;
     }
 
-    pub(super) fn send_event(&mut self, event: Event) -> EventMeta {
+    pub(super) fn send_event(&mut self, event: Event<V>) -> EventMeta {
         self.send(WatchEvent::Event(EventType::from_event(&event)));
         match event {
             Event::Bookmark { resource_version, initial_events_end } => {
                 EventMeta::Bookmark { resource_version, initial_events_end }
             }
             Event::Error(status) => EventMeta::Error(status),
-            Event::Pod { change, pod, resource_version } => {
-                match (change, pod) {
-                    (Change::Deleted, Ok(pod)) => self.send(WatchEvent::Deleted(pod)),
+            Event::Object { change, object, resource_version } => {
+                match (change, object) {
+                    (Change::Deleted, Ok(object)) => self.send(WatchEvent::Deleted(object)),
                     (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
                         self.send(WatchEvent::DeletedByName(name));
                     }
-                    (_, pod) => self.send(WatchEvent::Pod(pod)),
+                    (_, object) => self.send(WatchEvent::Applied(object)),
                 }
-                EventMeta::Pod(change, resource_version)
+                EventMeta::Object(change, resource_version)
             }
         }
     }
@@ -173,11 +175,11 @@ impl EventType {
         }
     }
 
-    fn from_event(event: &Event) -> Self {
+    fn from_event<V>(event: &Event<V>) -> Self {
         match event {
-            Event::Pod { change: Change::Added, .. } => Self::Added,
-            Event::Pod { change: Change::Modified, .. } => Self::Modified,
-            Event::Pod { change: Change::Deleted, .. } => Self::Deleted,
+            Event::Object { change: Change::Added, .. } => Self::Added,
+            Event::Object { change: Change::Modified, .. } => Self::Modified,
+            Event::Object { change: Change::Deleted, .. } => Self::Deleted,
             Event::Bookmark { .. } => Self::Bookmark,
             Event::Error(_) => Self::Error,
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::event::{Listener, WatchEvent};
 use super::events::{DecodeError, Event, EventReader};
+use super::messages::Pod;
 use super::status::Encoding;
 
 /// Decodes the response of a watch in both encodings. The events must not depend on the chunk size.
@@ -27,7 +28,7 @@ fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Event>, Result<()
     for piece in bytes.chunks(size) {
         reader.feed(piece);
         loop {
-            match reader.next() {
+            match reader.next::<Pod>() {
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
                 Err(error) => return (events, Err(error)),

@@ -1,24 +1,20 @@
-//! Paths, queries and responses of lists: a page, or a whole list.
+//! Queries and responses of lists: a page, or a whole list.
 //!
-//! Called by `watch`. Responses are decoded as they arrive, with one pod in memory at a time.
+//! Called by `watch`. Responses are decoded as they arrive, with one object in memory at a time.
 
 use std::time::Duration;
 
 use kube::client::Body;
-use serde_json::value::RawValue;
 
 use super::connect::{Cluster, Response};
-use super::document::Pods;
 use super::error::{Error, Request};
 use super::messages::ListMeta;
-use super::protobuf::PodListReader;
+use super::object::Object;
+use super::protobuf::ListReader;
 use super::status::{Encoding, message};
 use super::unreadable::Unreadable;
-use super::{document, messages};
-use crate::domain::live::pod::PodView;
-use crate::domain::model::NamespaceName;
 
-/// Number of pods per page.
+/// Number of objects per page.
 const PAGE_SIZE: u32 = 500;
 
 /// Maximum size of a page in JSON, in bytes. JSON is buffered completely; API servers prefer protobuf.
@@ -35,19 +31,19 @@ pub(super) fn page_query(token: Option<&str>) -> String {
 }
 
 /// Reads a response and returns the metadata of the list. `within` bounds the time between two frames.
-pub(super) async fn read(
+pub(super) async fn read<T: Object>(
     cluster: &Cluster,
     request: &Request,
     response: &mut Response,
     within: Duration,
-    mut each: impl FnMut(Result<PodView, Unreadable>),
+    mut each: impl FnMut(Result<T::View, Unreadable>),
 ) -> Result<ListMeta, Error> {
-    let mut each = |pod: Result<messages::Pod, Unreadable>| each(pod.map(Into::into));
+    let mut each = |object: Result<T, Unreadable>| each(object.map(Into::into));
     let Response { encoding, body } = response;
     let invalid = |problem: String| Error::UnexpectedResponse { request: request.clone(), problem };
     match encoding {
         Encoding::Protobuf => {
-            let mut reader = PodListReader::default();
+            let mut reader = ListReader::default();
             while let Some(frame) = cluster.frame(request, body, within).await? {
                 reader.feed(&frame, &mut each).map_err(|e| invalid(e.to_string()))?;
             }
@@ -61,14 +57,7 @@ pub(super) async fn read(
                     return Err(invalid(format!("JSON is longer than {MAX_JSON_BYTES} bytes")));
                 }
             }
-            let mut json = serde_json::Deserializer::from_slice(&json);
-            let read = document::read::<Box<RawValue>, _>(&mut json, &mut |_, pod| each(pod));
-            let document = read.and_then(|document| json.end().map(|()| document));
-            match document.map_err(|e| invalid(e.to_string()))?.into_pods() {
-                Ok(Pods::List(metadata)) => Ok(metadata),
-                Ok(Pods::One(_)) => Err(invalid("expected a list, got a Pod".to_owned())),
-                Err(problem) => Err(invalid(problem.to_string())),
-            }
+            T::read_json(&json, &mut each).map_err(invalid)
         }
         Encoding::Other => Err(unknown_encoding(cluster, request, body, within).await),
     }
@@ -89,13 +78,5 @@ pub(super) async fn unknown_encoding(
             Error::UnexpectedResponse { request: request.clone(), problem }
         }
         Err(error) => error,
-    }
-}
-
-/// The path of the pods in a namespace, or in the cluster.
-pub(super) fn path(namespace: Option<&NamespaceName>) -> String {
-    match namespace {
-        Some(namespace) => format!("/api/v1/namespaces/{namespace}/pods"),
-        None => "/api/v1/pods".to_owned(),
     }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 
+use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::pod::{ContainerKind, ContainerView, Phase, PodView};
 use crate::domain::model::OwnerReference;
 
@@ -23,14 +24,6 @@ pub(super) struct Pod {
     pub(super) status: Option<PodStatus>,
 }
 
-/// An object of any kind.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default)]
-pub(super) struct Object {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<ObjectMeta>,
-}
-
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ObjectMeta {
@@ -42,15 +35,37 @@ pub(super) struct ObjectMeta {
     namespace: Vec<u8>,
     #[prost(bytes = "vec", tag = "5")]
     #[serde(deserialize_with = "text")]
-    pub(super) uid: Vec<u8>,
+    uid: Vec<u8>,
     #[prost(bytes = "vec", tag = "6")]
     #[serde(deserialize_with = "text")]
-    resource_version: Vec<u8>,
+    pub(super) resource_version: Vec<u8>,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "13")]
     #[serde(deserialize_with = "null_is_default")]
     owner_references: Vec<Owner>,
+}
+
+/// `metav1.PartialObjectMetadata` of a namespace.
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default)]
+pub(super) struct Namespace {
+    #[prost(message, optional, tag = "1")]
+    pub(super) metadata: Option<NamespaceMeta>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct NamespaceMeta {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "5")]
+    pub(super) uid: String,
+    #[prost(string, tag = "6")]
+    pub(super) resource_version: String,
+    #[prost(map = "string, string", tag = "11")]
+    #[serde(deserialize_with = "null_is_default")]
+    labels: HashMap<String, String>,
 }
 
 /// `metav1.Time`: seconds of Unix time in protobuf, RFC 3339 in JSON.
@@ -312,11 +327,10 @@ pub(super) struct NameMeta {
     pub(super) namespace: Vec<u8>,
 }
 
-impl Pod {
-    /// Takes the resourceVersion, which is not part of the view.
-    pub(super) fn take_resource_version(&mut self) -> String {
-        let version = self.metadata.as_mut().map(|metadata| std::mem::take(&mut metadata.resource_version));
-        lossy_string(version.unwrap_or_default())
+impl From<Namespace> for NamespaceView {
+    fn from(namespace: Namespace) -> Self {
+        let NamespaceMeta { name, labels, .. } = namespace.metadata.unwrap_or_default();
+        Self { name, labels }
     }
 }
 

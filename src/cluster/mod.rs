@@ -1,4 +1,4 @@
-//! Kubernetes client: reads the pods of a cluster, or of a `kubectl` output file, as `PodView`s.
+//! Kubernetes client: reads the pods of a cluster, or of a `kubectl` output file, as `PodView`s, and labels of namespaces.
 //!
 //! Called by `agent`. Reads pods and namespaces only, and never writes to a cluster.
 
@@ -15,6 +15,7 @@ mod insecure;
 mod list;
 mod messages;
 mod namespace;
+mod object;
 mod protobuf;
 mod read_pause;
 mod secrets;

@@ -6,9 +6,10 @@ use http::StatusCode;
 use super::connect::Cluster;
 use super::document::Kind;
 use super::error::{Error, Permission, Request};
-use super::messages::Object;
+use super::messages::Namespace;
+use super::object::ACCEPT;
 use super::protobuf;
-use super::status::{ACCEPT, Encoding};
+use super::status::Encoding;
 use crate::domain::live::confirmation::Existence;
 use crate::domain::model::NamespaceName;
 
@@ -45,12 +46,12 @@ impl Cluster {
     /// [`Error`] for any response other than a namespace with a UID.
     pub async fn identity(&self) -> Result<String, Error> {
         let (request, encoding, body) = self.get_namespace(SYSTEM_NAMESPACE).await?;
-        let object: Option<Object> = match encoding {
+        let namespace: Option<Namespace> = match encoding {
             Encoding::Protobuf => protobuf::unwrap(&body),
             Encoding::Json => serde_json::from_slice(&body).ok(),
             Encoding::Other => None,
         };
-        let uid = object.and_then(|object| object.metadata).and_then(|it| String::from_utf8(it.uid).ok());
+        let uid = namespace.and_then(|namespace| namespace.metadata).map(|metadata| metadata.uid);
         let without_uid = || Error::UnexpectedResponse { request, problem: "expected a UID".into() };
         uid.filter(|uid| !uid.is_empty()).ok_or_else(without_uid)
     }

@@ -1,4 +1,4 @@
-//! Decodes a protobuf `PodList` as its bytes arrive, with one pod in memory at a time.
+//! Decodes a protobuf list as its bytes arrive, with one object in memory at a time.
 //!
 //! Called by `list` for each frame of a response. Format: Kubernetes documentation ("Kubernetes API
 //! Concepts", Protobuf encoding): the magic `k8s\0`, then a `runtime.Unknown` whose `raw` is the list.
@@ -6,7 +6,8 @@
 
 use prost::Message;
 
-use super::messages::{ListMeta, Pod, TypeMeta, Unknown};
+use super::messages::{ListMeta, TypeMeta, Unknown};
+use super::object::Object;
 use super::unreadable::Unreadable;
 
 /// Start of every Kubernetes protobuf message.
@@ -15,13 +16,13 @@ pub(super) const MAGIC: &[u8] = b"k8s\0";
 /// Maximum size of one object, in bytes. etcd accepts 1.5 MiB by default.
 pub(super) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The bytes are not a protobuf list of pods.
+/// The bytes are not a protobuf list of the requested objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error("expected Kubernetes protobuf, got other data")]
     Magic,
-    #[error("expected a \"PodList\", got a {0:?}")]
-    Kind(String),
+    #[error("expected a {0:?}, got a {1:?}")]
+    Kind(&'static str, String),
     #[error("expected at most {MAX_BYTES} bytes per object, got {0}")]
     TooLarge(u64),
     #[error("malformed protobuf")]
@@ -30,9 +31,9 @@ pub(super) enum DecodeError {
     Truncated,
 }
 
-/// Reads one `PodList`.
+/// Reads one list.
 #[derive(Debug, Default)]
-pub(super) struct PodListReader {
+pub(super) struct ListReader {
     buffer: Vec<u8>,
     position: Position,
     metadata: ListMeta,
@@ -44,7 +45,7 @@ enum Position {
     Magic,
     /// Between fields of the `Unknown`.
     Envelope { list_was_read: bool },
-    /// Between fields of the `PodList`, with `left` bytes to its end.
+    /// Between fields of the list, with `left` bytes to its end.
     List { left: u64 },
 }
 
@@ -56,12 +57,12 @@ struct Field {
     value: u64,
 }
 
-impl PodListReader {
-    /// Adds the next bytes, and passes each completed pod to the callback.
-    pub(super) fn feed(
+impl ListReader {
+    /// Adds the next bytes, and passes each completed object to the callback.
+    pub(super) fn feed<T: Object>(
         &mut self,
         bytes: &[u8],
-        mut each: impl FnMut(Result<Pod, Unreadable>),
+        mut each: impl FnMut(Result<T, Unreadable>),
     ) -> Result<(), DecodeError> {
         self.buffer.extend_from_slice(bytes);
         // Taken out, because `step` borrows it and `self`.
@@ -85,10 +86,10 @@ impl PodListReader {
     }
 
     /// Decodes one part and returns the bytes after it; `None` if more bytes are needed.
-    fn step<'a>(
+    fn step<'a, T: Object>(
         &mut self,
         bytes: &'a [u8],
-        each: &mut impl FnMut(Result<Pod, Unreadable>),
+        each: &mut impl FnMut(Result<T, Unreadable>),
     ) -> Result<Option<&'a [u8]>, DecodeError> {
         match self.position {
             Position::Magic => {
@@ -110,8 +111,8 @@ impl PodListReader {
                 let Some((value, rest)) = field.split(bytes)? else { return Ok(None) };
                 if field.number == 1 {
                     let kind = TypeMeta::decode(value).map_err(|_| DecodeError::Malformed)?.kind;
-                    if kind != "PodList" {
-                        return Err(DecodeError::Kind(kind));
+                    if kind != T::LIST {
+                        return Err(DecodeError::Kind(T::LIST, kind));
                     }
                 }
                 Ok(Some(rest))
@@ -128,7 +129,7 @@ impl PodListReader {
                 self.position = Position::List { left };
                 match field.number {
                     1 => self.metadata = ListMeta::decode(value).map_err(|_| DecodeError::Malformed)?,
-                    2 => each(pod(value)),
+                    2 => each(object(value)),
                     _ => {}
                 }
                 Ok(Some(rest))
@@ -181,9 +182,9 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, &[u8])>, DecodeError> {
     if bytes.len() < 10 { Ok(None) } else { Err(DecodeError::Malformed) }
 }
 
-/// Decodes one pod.
-pub(super) fn pod(bytes: &[u8]) -> Result<Pod, Unreadable> {
-    Pod::decode(bytes).map_err(|problem| Unreadable::from_protobuf(bytes, &problem))
+/// Decodes one object.
+pub(super) fn object<T: Object>(bytes: &[u8]) -> Result<T, Unreadable> {
+    T::decode(bytes).map_err(|problem| Unreadable::from_protobuf(bytes, T::KIND, &problem))
 }
 
 /// The kind of the object in a complete envelope.
@@ -203,16 +204,17 @@ mod tests {
 
     use super::*;
     use crate::cluster::document;
+    use crate::cluster::messages::Pod;
     use crate::domain::live::pod::PodView;
 
     const LIST: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list.pb");
     const PAGE: &[u8] = include_bytes!("../../tests/fixtures/kube-api/pod-list-page-1.pb");
 
     fn read<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Result<(Vec<PodView>, String), DecodeError> {
-        let mut reader = PodListReader::default();
+        let mut reader = ListReader::default();
         let mut pods = Vec::new();
         for frame in frames {
-            reader.feed(frame, |pod| pods.push(pod.unwrap().into()))?;
+            reader.feed(frame, |pod: Result<Pod, _>| pods.push(pod.unwrap().into()))?;
         }
         Ok((pods, reader.finish()?.continue_token))
     }
@@ -252,7 +254,7 @@ mod tests {
     #[test]
     fn response_that_is_not_a_pod_list_is_rejected_with_a_reason() {
         let status: &[u8] = include_bytes!("../../tests/fixtures/kube-api/status-403.pb");
-        assert_eq!(read([status]), Err(DecodeError::Kind("Status".into())));
+        assert_eq!(read([status]), Err(DecodeError::Kind("PodList", "Status".into())));
         assert_eq!(read([b"<html>".as_slice()]), Err(DecodeError::Magic));
         let huge = [b"k8s\0\x12\xff\xff\xff\xff\x7f".as_slice(), b"\x12\xff\xff\xff\x7f"];
         assert!(matches!(read(huge), Err(DecodeError::TooLarge(_))));
@@ -274,8 +276,8 @@ mod tests {
             for (at, byte) in at {
                 bytes[at] = byte;
             }
-            let mut reader = PodListReader::default();
-            let _ = bytes.chunks(frame).try_for_each(|frame| reader.feed(frame, |_| ()));
+            let mut reader = ListReader::default();
+            let _ = bytes.chunks(frame).try_for_each(|frame| reader.feed(frame, |_: Result<Pod, _>| ()));
             let _ = reader.finish();
         }
     }

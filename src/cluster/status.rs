@@ -20,13 +20,6 @@ pub(super) enum Encoding {
     Other,
 }
 
-/// Accept header: prefers protobuf.
-pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json;q=0.5";
-
-/// Accept header of a watch, whose protobuf consists of frames.
-pub(super) const ACCEPT_EVENTS: &str =
-    "application/vnd.kubernetes.protobuf;stream=watch, application/json;q=0.5";
-
 impl Encoding {
     pub(super) fn from_headers(headers: &HeaderMap) -> Self {
         let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();

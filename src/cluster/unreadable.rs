@@ -26,11 +26,12 @@ pub struct PodName {
 }
 
 impl Unreadable {
-    pub(super) fn from_protobuf(pod: &[u8], problem: &prost::DecodeError) -> Self {
+    pub(super) fn from_protobuf(object: &[u8], kind: &str, problem: &prost::DecodeError) -> Self {
         let NameMeta { namespace, name } =
-            NamedOnly::decode(pod).unwrap_or_default().metadata.unwrap_or_default();
+            NamedOnly::decode(object).unwrap_or_default().metadata.unwrap_or_default();
         let (namespace, name) = (lossy_string(namespace), lossy_string(name));
-        let named = if name.is_empty() { String::new() } else { format!("a Pod, \"{namespace}/{name}\": ") };
+        let named =
+            if name.is_empty() { String::new() } else { format!("a {kind}, \"{namespace}/{name}\": ") };
         let problem = Escaped(&format!("{named}{problem}")).to_string();
         Self { pod: PodName { namespace, name }.non_empty(), problem }
     }

@@ -1,6 +1,6 @@
-//! Lists and watches the pods of a namespace or of the whole cluster: the driver of `domain::live::watch`.
+//! Lists and watches pods, or the metadata of namespaces: the driver of `domain::live::watch`.
 //!
-//! `agent` passes a listener that keeps the live set: `agent::daemon` follows a watch, `agent::gather`
+//! `agent` passes a callback that updates the live set: `agent::daemon` follows a watch, `agent::gather`
 //! reads one list. `domain::live::watch` decides what to request, how long to wait and what a failure
 //! means; the driver sends the requests, reads the responses and translates the results.
 
@@ -16,8 +16,9 @@ use super::error::{Error, Permission, Request};
 use super::event::{EventMeta, Listener, WatchEvent};
 use super::events::{Change, DecodeError, EventReader};
 use super::list;
-use super::messages::{ListMeta, Status};
-use super::status::{ACCEPT, ACCEPT_EVENTS};
+use super::messages::{ListMeta, Namespace, Pod, Status};
+use super::object::Object;
+use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::watch::{self, Action, Input, Listing, State, Step, Streaming, Timing, Watch};
 use crate::domain::model::NamespaceName;
 use crate::domain::retry::{self, Retryable};
@@ -45,14 +46,41 @@ enum Outcome {
     Failed(Error),
 }
 
+/// Path of the listed and watched objects, and the permissions to list and to watch them.
+struct Target {
+    path: String,
+    list: Permission,
+    watch: Permission,
+}
+
 /// Drives one state machine: a list and the watch that follows it.
-struct Driver<'a, F> {
+struct Driver<'a, F, T: Object> {
     cluster: &'a Cluster,
-    namespace: Option<&'a NamespaceName>,
+    target: Target,
     watch: Watch,
     step: Step,
     open: Open,
-    listener: Listener<F>,
+    listener: Listener<F, T::View>,
+}
+
+impl Target {
+    /// The pods of a namespace, or of the cluster.
+    fn pods(namespace: Option<&NamespaceName>) -> Self {
+        let path = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
+        Self {
+            path: format!("/api/v1{path}/pods"),
+            list: Permission::ListPods(namespace.cloned()),
+            watch: Permission::WatchPods(namespace.cloned()),
+        }
+    }
+
+    fn namespaces() -> Self {
+        Self {
+            path: "/api/v1/namespaces".to_owned(),
+            list: Permission::ListNamespaces,
+            watch: Permission::WatchNamespaces,
+        }
+    }
 }
 
 impl Cluster {
@@ -70,10 +98,30 @@ impl Cluster {
         namespace: Option<&NamespaceName>,
         callback: impl FnMut(WatchEvent),
     ) -> Result<(), Error> {
+        self.list::<Pod>(Target::pods(namespace), callback).await
+    }
+
+    /// The same for the labels of all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub async fn list_namespaces(
+        &self,
+        callback: impl FnMut(WatchEvent<NamespaceView>),
+    ) -> Result<(), Error> {
+        self.list::<Namespace>(Target::namespaces(), callback).await
+    }
+
+    async fn list<T: Object>(
+        &self,
+        target: Target,
+        callback: impl FnMut(WatchEvent<T::View>),
+    ) -> Result<(), Error> {
         let timing =
             Timing { streaming: Streaming::Never, page_timeout: self.timeouts().frame, ..Timing::default() };
         // The seed has no effect: nothing here backs off or watches.
-        let mut driver = Driver::new(self, namespace, Watch::new(timing, 0), callback);
+        let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, 0), callback);
         loop {
             let error = driver.advance().await;
             match (&driver.step.action, error) {
@@ -97,18 +145,37 @@ impl Cluster {
         seed: u64,
         callback: impl FnMut(WatchEvent),
     ) -> Infallible {
-        let mut driver = Driver::new(self, namespace, Watch::new(timing, seed), callback);
+        self.watch::<Pod>(Target::pods(namespace), timing, seed, callback).await
+    }
+
+    /// The same for the labels of all namespaces.
+    pub async fn watch_namespaces(
+        &self,
+        timing: Timing,
+        seed: u64,
+        callback: impl FnMut(WatchEvent<NamespaceView>),
+    ) -> Infallible {
+        self.watch::<Namespace>(Target::namespaces(), timing, seed, callback).await
+    }
+
+    async fn watch<T: Object>(
+        &self,
+        target: Target,
+        timing: Timing,
+        seed: u64,
+        callback: impl FnMut(WatchEvent<T::View>),
+    ) -> Infallible {
+        let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, seed), callback);
         loop {
             let error = driver.advance().await;
             driver.send_step(error);
         }
     }
 
-    async fn open(&self, namespace: Option<&NamespaceName>, ask: &watch::Request) -> Result<Open, Error> {
-        let path = list::path(namespace);
-        let namespace = namespace.cloned();
-        let events = |query: String| (Permission::WatchPods(namespace.clone()), query, ACCEPT_EVENTS);
-        let page = |query: String| (Permission::ListPods(namespace.clone()), query, ACCEPT);
+    async fn open<T: Object>(&self, target: &Target, ask: &watch::Request) -> Result<Open, Error> {
+        let Target { path, list, watch } = target;
+        let events = |query: String| (watch.clone(), query, T::ACCEPT_EVENTS);
+        let page = |query: String| (list.clone(), query, T::ACCEPT);
         let (permission, query, accept) = match ask {
             watch::Request::StreamingList { timeout_seconds } => events(format!(
                 "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}"
@@ -124,7 +191,7 @@ impl Cluster {
             watch::Request::Page { token } => page(list::page_query(token.as_deref())),
             watch::Request::Unpaged => page(String::new()),
         };
-        let request = self.request(&path, permission);
+        let request = self.request(path, permission);
         let mut response = self.get(request.clone(), &format!("{path}{query}"), accept).await?;
         match (ask, EventReader::from_encoding(response.encoding)) {
             (watch::Request::Page { .. } | watch::Request::Unpaged, _) => Ok(Open::Page(request, response)),
@@ -136,23 +203,18 @@ impl Cluster {
     }
 }
 
-impl<'a, F: FnMut(WatchEvent)> Driver<'a, F> {
-    fn new(
-        cluster: &'a Cluster,
-        namespace: Option<&'a NamespaceName>,
-        mut watch: Watch,
-        callback: F,
-    ) -> Self {
+impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
+    fn new(cluster: &'a Cluster, target: Target, mut watch: Watch, callback: F) -> Self {
         let step = watch.start(Instant::now());
         let listener = Listener::new(callback, Instant::now());
-        let mut driver = Self { cluster, namespace, watch, step, open: Open::Nothing, listener };
+        let mut driver = Self { cluster, target, watch, step, open: Open::Nothing, listener };
         driver.send_step(None);
         driver
     }
 
     /// Carries out the action of the current step and sets the next step. Returns the error, if any.
     async fn advance(&mut self) -> Option<Error> {
-        let Self { cluster, watch, listener, open, .. } = self;
+        let Self { cluster, target, watch, listener, open, .. } = self;
         // Reads of a list are not paused.
         let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
         let read = match &self.step.action {
@@ -160,7 +222,7 @@ impl<'a, F: FnMut(WatchEvent)> Driver<'a, F> {
                 listener.flush(watch.contact(), Instant::now());
                 // Closes the previous response before the next request.
                 drop(std::mem::replace(open, Open::Nothing));
-                cluster.open(self.namespace, request).await.map(|response| {
+                cluster.open::<T>(target, request).await.map(|response| {
                     *open = response;
                     Outcome::ResponseStarted
                 })
@@ -168,10 +230,10 @@ impl<'a, F: FnMut(WatchEvent)> Driver<'a, F> {
             Action::Read { timeout } => match open {
                 Open::Nothing => Ok(Outcome::Ended),
                 Open::Page(request, response) => {
-                    let each = |pod| listener.send(WatchEvent::Pod(pod));
-                    list::read(cluster, request, response, *timeout, each).await.map(Outcome::Page)
+                    let each = |object| listener.send(WatchEvent::Applied(object));
+                    list::read::<T>(cluster, request, response, *timeout, each).await.map(Outcome::Page)
                 }
-                Open::Stream(stream) => stream.read(*timeout, watch.contact(), listener).await,
+                Open::Stream(stream) => stream.read::<T>(*timeout, watch.contact(), listener).await,
             },
             Action::Wait(pause) => {
                 listener.flush(watch.contact(), Instant::now());
@@ -197,17 +259,17 @@ impl<'a, F: FnMut(WatchEvent)> Driver<'a, F> {
 
 impl Stream {
     /// Reads the next event, and flushes the listener before waiting for data.
-    async fn read(
+    async fn read<T: Object>(
         &mut self,
         within: Duration,
         contact: Option<Instant>,
-        listener: &mut Listener<impl FnMut(WatchEvent)>,
+        listener: &mut Listener<impl FnMut(WatchEvent<T::View>), T::View>,
     ) -> Result<Outcome, Error> {
         let deadline = tokio::time::Instant::now() + within;
         let request = &self.request;
         let body = &mut self.response.body;
         loop {
-            match self.reader.next() {
+            match self.reader.next::<T>() {
                 Ok(Some(event)) => return Ok(Outcome::Event(listener.send_event(event))),
                 Ok(None) => {}
                 Err(error) => {
@@ -247,7 +309,7 @@ impl Outcome {
             Self::Page(metadata) => {
                 Input::Page { token: &metadata.continue_token, resource_version: &metadata.resource_version }
             }
-            Self::Event(EventMeta::Pod(change, resource_version)) => Input::Event(match change {
+            Self::Event(EventMeta::Object(change, resource_version)) => Input::Event(match change {
                 Change::Added => watch::Event::Added { resource_version },
                 Change::Modified => watch::Event::Modified { resource_version },
                 Change::Deleted => watch::Event::Deleted { resource_version },

@@ -15,8 +15,8 @@ pub(super) fn watch_target(bytes: &[u8]) {
     live_set.begin(None);
     live_set.complete(None, |_| unreachable!("the live set is empty"));
     fuzzing::watch(bytes, |event| match event {
-        WatchEvent::Pod(Ok(pod)) => departures.extend(live_set.apply(None, pod).departures),
-        WatchEvent::Pod(Err(unreadable)) => unread(&mut live_set, &unreadable),
+        WatchEvent::Applied(Ok(pod)) => departures.extend(live_set.apply(None, pod).departures),
+        WatchEvent::Applied(Err(unreadable)) => unread(&mut live_set, &unreadable),
         WatchEvent::Deleted(pod) => departures.extend(live_set.remove(None, &pod)),
         WatchEvent::DeletedByName(PodName { namespace, name }) => {
             departures.extend(live_set.remove_named(None, &namespace, &name));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fake::kube::{fixture, protobuf};
-use crate::fake::pods::{Message, list, pod};
+use crate::fake::pods::{Message, list, metadata_list, namespace, pod};
 use crate::fake::{Reply, Request, Server};
 use crate::program::{Outcome, once};
 
@@ -22,6 +22,11 @@ fn namespaced(request: &Request) -> Reply {
         "/api/v1/namespaces/empty" => protobuf(200, Message::default().in_envelope("Namespace")),
         "/api/v1/namespaces/proxied" => Reply::json(200, "{\"status\":\"ok\"}"),
         "/api/v1/namespaces/nope" => protobuf(404, fixture("status-404.pb")),
+        "/api/v1/namespaces" => {
+            assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
+            let labels = [("shop", &["team=a", "env=prod"][..]), ("pay", &["team=b"]), ("empty", &["empty"])];
+            protobuf(200, metadata_list(labels.map(|(name, labels)| namespace(name, labels, 301)), 301))
+        }
         "/api/v1/pods" => protobuf(200, list(&[pod_in("pay"), pod_in("shop")], "")),
         _ => protobuf(403, fixture("status-403.pb")),
     }
@@ -51,6 +56,60 @@ fn named_namespaces_are_listed_one_by_one_and_need_only_roles() {
         assert!(outcome.stdout.contains(r#""namespace":"shop""#) && !outcome.stdout.contains("pay"));
     }
     assert_eq!(paths(&api), ["/api/v1/pods"; 3]);
+}
+
+#[test]
+fn namespaces_are_selected_by_labels() {
+    for (options, namespaces) in [
+        (&["--namespace-selector", "team"][..], &["pay", "shop"][..]),
+        (&["--namespace-selector", "team in (a,c),env=prod"], &["shop"]),
+        (&["--namespace-selector", "!env"], &["pay"]),
+        (&["--namespace-selector", "team=b", "--namespace", "shop"], &["pay", "shop"]),
+        (&["--namespace-selector", "team", "--exclude-namespace", "shop"], &["pay"]),
+    ] {
+        let api = Server::start(namespaced);
+        let outcome = in_namespaces(&api, options);
+        outcome.expect(0, &["prod: "]);
+        assert_eq!(paths(&api), ["/api/v1/pods", "/api/v1/namespaces"]);
+        let reported: Vec<_> = outcome.stdout.matches(r#""namespace":""#).collect();
+        assert_eq!(reported.len(), namespaces.len(), "{options:?}: {outcome:#?}");
+        for namespace in namespaces {
+            assert!(outcome.stdout.contains(&format!(r#""namespace":"{namespace}""#)), "{outcome:#?}");
+        }
+    }
+    let api = Server::start(namespaced);
+    in_namespaces(&api, &["--namespace-selector", "empty"])
+        .expect(8, &["no pods in the selected namespaces"]);
+}
+
+#[test]
+fn forbidden_namespaces_fail_only_environments_by_labels() {
+    let api = Server::start(|request| match request.path.as_str() {
+        "/api/v1/namespaces" => protobuf(403, fixture("status-403.pb")),
+        _ => namespaced(request),
+    });
+    let config = "environments:\n- name: a\n  namespaceSelector: team\n  allowEmpty: true\n- name: b\n";
+    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
+    outcome.expect(
+        8,
+        &[
+            "b: 2 artifacts",
+            "\"a\" not reported: failed to list the labels of namespaces",
+            "failed to list namespaces: GET http",
+            "403 Forbidden",
+            "grant \"list\" on \"namespaces\" with a ClusterRole",
+        ],
+    );
+    assert_eq!(outcome.stdout.lines().count(), 1);
+}
+
+#[test]
+fn label_selector_that_cannot_apply_is_rejected() {
+    let invalid = once().args(DRY).args(["--namespace-selector", "team in a"]).run();
+    invalid
+        .expect(2, &["invalid label selector \"team in a\": invalid key", "expected requirements such as"]);
+    let file = once().args(DRY).args(["--namespace-selector", "team", "--pods-from", "pods.json"]);
+    file.run().expect(2, &["environment \"prod\" selects namespaces by labels", "--pods-from"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Live {
         let name = |pod: &PodView| format!("{}/{}", pod.namespace, pod.name);
         match event {
             WatchEvent::ListStarted => self.listed.clear(),
-            WatchEvent::Pod(pod) => {
+            WatchEvent::Applied(pod) => {
                 let pod = pod.unwrap();
                 self.listed.insert(name(&pod));
                 self.pods.insert(name(&pod), pod);

@@ -112,15 +112,16 @@ metadata:
 
 {{/* Scope of the agent's lists, as JSON; same rules as src/domain/live/selection.rs. `namespaces`: all namespaces if each is
      named exactly, otherwise empty for the whole cluster. `named`: namespaces to look up, except those of environments with
-     allowEmpty. */}}
+     allowEmpty. `labels`: whether the labels of namespaces are read. */}}
 {{- define "supercargo.scope" -}}
-{{- $all := list -}}{{- $named := list -}}{{- $exact := true -}}
+{{- $all := list -}}{{- $named := list -}}{{- $exact := true -}}{{- $labels := false -}}
 {{- range .Values.environments -}}
 {{- if or (not .namespaces) .namespacesRegex .excludeNamespaces .excludeNamespacesRegex }}{{ $exact = false }}{{ end -}}
+{{- if .namespaceSelector }}{{ $exact = false }}{{ $labels = true }}{{ end -}}
 {{- $all = concat $all (default list .namespaces) -}}
 {{- if not .allowEmpty }}{{ $named = concat $named (default list .namespaces) }}{{ end -}}
 {{- end -}}
-{{- dict "namespaces" (ternary ($all | uniq | sortAlpha) list $exact) "named" ($named | uniq | sortAlpha) | toJson -}}
+{{- dict "namespaces" (ternary ($all | uniq | sortAlpha) list $exact) "named" ($named | uniq | sortAlpha) "labels" $labels | toJson -}}
 {{- end -}}
 
 {{/* Verbs on pods. A CronJob does not watch. */}}

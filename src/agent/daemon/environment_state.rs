@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Metrics};
 use super::timing::TrackDeparted;
-use super::watch_state::WatchState;
+use super::watch_state::{Target, WatchState};
 use crate::agent::EnvironmentConfig;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::domain::live::departed_pods::{DepartedPods, Limits};
@@ -46,8 +46,9 @@ impl EnvironmentState {
         watches: &[WatchState],
         track_departed: TrackDeparted,
     ) -> Self {
-        let is_needed = |watch: &WatchState| {
-            watch.scope.as_ref().is_none_or(|name| config.selection.selects(name.as_str()))
+        let is_needed = |watch: &WatchState| match &watch.target {
+            Target::Pods(scope) => scope.as_ref().is_none_or(|name| config.selection.selects(name.as_str())),
+            Target::Namespaces => config.selection.has_label_selector(),
         };
         let needed = watches.iter().enumerate().filter(|(_, watch)| is_needed(watch));
         Self {
@@ -62,12 +63,12 @@ impl EnvironmentState {
         }
     }
 
-    /// Records that a pod departed; `left` is the first revision without it.
-    pub(super) fn record_departure(&mut self, departure: &Departure, left: Revision) {
-        if self.config.selection.selects(&departure.artifact.namespace)
-            && let Some(departed_pods) = &mut self.departed_pods
-        {
-            departed_pods.insert(departure.clone(), left);
+    /// Records that a pod departed; `left` is the first revision without it, and `selected` the first one in which the
+    /// environment selected its namespace: no earlier report contained the pod.
+    pub(super) fn record_departure(&mut self, departure: &Departure, left: Revision, selected: Revision) {
+        if let Some(departed_pods) = &mut self.departed_pods {
+            let since = departure.since.max(selected);
+            departed_pods.insert(Departure { since, ..departure.clone() }, left);
         }
     }
 

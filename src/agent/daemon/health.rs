@@ -40,8 +40,8 @@ impl Admin for Health {
         let state = self.shared.lock();
         for watch in &state.watches {
             let cause = watch.last_failure().map(|cause| format!(": {cause}")).unwrap_or_default();
-            let is_listed = state.live_set.is_listed(watch.scope.as_ref());
-            let unlisted = (!is_listed).then(|| format!("the first list is not complete{cause}"));
+            let unlisted =
+                (!watch.is_listed(&state.live_set)).then(|| format!("the first list is not complete{cause}"));
             checks.push(Check { name: format!("list {}", watch.label()), failure: unlisted, warning: None });
             let age = watch.contact.map(|contact| now.saturating_duration_since(contact));
             let outdated = match age {

@@ -26,6 +26,7 @@ pub use self::timing::{Timing, TrackDeparted};
 use self::health::Health;
 use self::reporter::Reporter;
 use self::shared::Shared;
+use self::watch_state::Target;
 use super::Plan;
 use super::retry::seed;
 use crate::api::Client;
@@ -98,12 +99,18 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         let router = admin::router(Arc::new(health));
         serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
     }
-    for n in 0..shared.watches() {
+    for (n, target) in shared.targets().into_iter().enumerate() {
         let (shared, cluster) = (Arc::clone(&shared), cluster.clone());
         let timing = timing.watch.clone();
         watching.spawn(async move {
-            let scope = shared.scope_of(n);
-            cluster.watch_pods(scope.as_ref(), timing, seed(), |event| shared.apply(n, event)).await;
+            match target {
+                Target::Pods(scope) => {
+                    cluster.watch_pods(scope.as_ref(), timing, seed(), |event| shared.apply(n, event)).await
+                }
+                Target::Namespaces => {
+                    cluster.watch_namespaces(timing, seed(), |event| shared.apply_namespace(n, event)).await
+                }
+            };
         });
     }
     watching.spawn(lookups::run(

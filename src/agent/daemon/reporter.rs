@@ -297,7 +297,10 @@ impl Reporter {
         let withheld = match (step, unconfirmed) {
             (Step::Withhold { reason: WithholdReason::Unlisted }, _) => {
                 let since = *self.unlisted_since.get_or_insert(now);
-                let cause = || "the first list of pods is not complete".to_owned();
+                let cause = || {
+                    let unlisted = self.shared.stalest_watch(self.n).unwrap_or_default();
+                    format!("the first list of {unlisted} is not complete")
+                };
                 let is_late = now.saturating_duration_since(since) >= self.reminder_interval;
                 Some(("unlisted", is_late.then(cause)))
             }

@@ -3,7 +3,7 @@
 //! Watches write to it; reporters take snapshots; probes and scrapes read it. The lock is never held
 //! across an await.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -13,14 +13,15 @@ use tokio::sync::Notify;
 use super::environment_state::{EnvironmentState, ReportState};
 use super::metrics::{self, Metrics};
 use super::timing::{Timing, TrackDeparted};
-use super::watch_state::WatchState;
+use super::watch_state::{Target, WatchState};
 use crate::agent::{Plan, intake};
 use crate::api::Client;
-use crate::cluster::{EventType, PodName, WatchEvent};
+use crate::cluster::{EventType, PodName, Unreadable, WatchEvent};
 use crate::domain::live::cadence::{Knowledge, View};
 use crate::domain::live::confirmation::{Emptiness, Existence, Withheld};
 use crate::domain::live::departed_pods::{Contents, DepartedPods};
 use crate::domain::live::departure::{Departure, Revision};
+use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::live_set::{LiveSet, Snapshot};
 use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
@@ -42,7 +43,12 @@ pub(super) struct State {
     pub(super) live_set: LiveSet,
     pub(super) watches: Vec<WatchState>,
     pub(super) environments: Vec<EnvironmentState>,
+    /// Departed pods of namespaces whose labels are not known yet, with the first revision without each.
+    unattributed: VecDeque<(Departure, Revision)>,
 }
+
+/// Maximum number of departed pods of namespaces whose labels are not known; the oldest are dropped.
+const MAX_UNATTRIBUTED: usize = 1_000;
 
 /// The content of a report.
 pub(super) struct Composed {
@@ -62,12 +68,16 @@ impl Shared {
         registry: &mut Registry,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
+        let watch = |target| WatchState::new(target, timing.reminder_interval);
         let watches: Vec<WatchState> = match scope {
-            Scope::Cluster => vec![WatchState::new(None, timing.reminder_interval)],
-            Scope::Namespaces(names) => names
-                .iter()
-                .map(|name| WatchState::new(Some(name.clone()), timing.reminder_interval))
-                .collect(),
+            Scope::Cluster => {
+                let by_labels = plan.environments.iter().any(|e| e.selection.has_label_selector());
+                let namespaces = by_labels.then_some(Target::Namespaces);
+                [Target::Pods(None)].into_iter().chain(namespaces).map(watch).collect()
+            }
+            Scope::Namespaces(names) => {
+                names.iter().cloned().map(Some).map(Target::Pods).map(watch).collect()
+            }
         };
         let new = |config| EnvironmentState::new(config, &watches, track_departed);
         let environments: Vec<_> = plan.environments.iter().map(new).collect();
@@ -77,6 +87,7 @@ impl Shared {
                 live_set: LiveSet::new(selections, plan.counting),
                 watches,
                 environments,
+                unattributed: VecDeque::new(),
             }),
             list_completed: Notify::new(),
             plan: plan.clone(),
@@ -85,61 +96,98 @@ impl Shared {
         }
     }
 
-    /// Number of watches.
-    pub(super) fn watches(&self) -> usize {
-        self.lock().watches.len()
+    /// The watched objects of each watch.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        self.lock().watches.iter().map(|watch| watch.target.clone()).collect()
     }
 
-    /// The namespace of a watch; `None` is the whole cluster.
-    pub(super) fn scope_of(&self, n: usize) -> Option<NamespaceName> {
-        self.lock().watches.get(n).and_then(|watch| watch.scope.clone())
+    /// Applies an event of watch `n`, which watches namespaces. The labels of a deleted namespace are kept: its last pods
+    /// may depart later.
+    pub(super) fn apply_namespace(&self, n: usize, event: WatchEvent<NamespaceView>) {
+        let mut state = self.lock();
+        let State { live_set, watches, environments, unattributed } = &mut *state;
+        let Some(watch) = watches.get_mut(n) else { return };
+        match event {
+            WatchEvent::ListStarted => {
+                watch.list_started(Instant::now());
+                live_set.begin_namespaces();
+            }
+            WatchEvent::Applied(Ok(namespace)) => {
+                live_set.apply_namespace(&namespace);
+                let is_known = |departure: &Departure| *departure.artifact.namespace == *namespace.name;
+                for (departure, left) in unattributed.iter().filter(|(departure, _)| is_known(departure)) {
+                    for (n, environment) in environments.iter_mut().enumerate() {
+                        // Other environments recorded it when it departed.
+                        let selected = live_set.selected_since(n, &namespace.name);
+                        if let Some(selected) = selected.filter(|selected| *selected > departure.since) {
+                            environment.record_departure(departure, *left, selected);
+                        }
+                    }
+                }
+                unattributed.retain(|(departure, _)| !is_known(departure));
+            }
+            WatchEvent::Applied(Err(Unreadable { problem, .. })) => {
+                watch.warn_unreadable(&intake::namespace_warning(&problem), Instant::now());
+            }
+            WatchEvent::Deleted(_) | WatchEvent::DeletedByName(_) => {}
+            WatchEvent::Complete => {
+                let was_listed = watch.is_listed(live_set);
+                let diff = live_set.complete_namespaces();
+                reset_views(environments);
+                watch.list_completed(was_listed, diff, Instant::now(), &self.metrics);
+            }
+            event => self.track(&mut state, n, event),
+        }
     }
 
-    /// Applies an event of watch `n`.
+    /// Applies an event of watch `n`, which watches pods.
     pub(super) fn apply(&self, n: usize, event: WatchEvent) {
         let mut state = self.lock();
-        let State { live_set, watches, environments } = &mut *state;
-        let Some(watch) = watches.get_mut(n) else { return };
-        let scope = watch.scope.clone();
+        let state = &mut *state;
+        let Some(watch) = state.watches.get_mut(n) else { return };
+        let Target::Pods(scope) = watch.target.clone() else { return };
         let scope = scope.as_ref();
+        let live_set = &mut state.live_set;
         match event {
             WatchEvent::ListStarted => {
                 watch.list_started(Instant::now());
                 live_set.begin(scope);
             }
-            WatchEvent::Pod(pod) => {
+            WatchEvent::Applied(pod) => {
                 let added = intake::add(&self.plan, live_set, scope, pod);
                 if let Some(problem) = added.problem {
-                    reset_views(environments);
-                    watch.warn_unreadable(&problem, Instant::now());
+                    reset_views(&mut state.environments);
+                    watch.warn_unreadable(&intake::warning(&problem), Instant::now());
                 }
-                for departure in added.departures {
-                    record_departure(environments, &departure, live_set.latest());
-                }
+                state.record_departures(added.departures);
             }
             WatchEvent::Deleted(pod) if self.plan.excludes(&pod) => {}
             WatchEvent::Deleted(pod) => {
-                if let Some(departure) = live_set.remove(scope, &pod) {
-                    record_departure(environments, &departure, live_set.latest());
-                }
+                let departure = live_set.remove(scope, &pod);
+                state.record_departures(departure);
             }
             WatchEvent::DeletedByName(PodName { namespace, name }) => {
-                if let Some(departure) = live_set.remove_named(scope, &namespace, &name) {
-                    record_departure(environments, &departure, live_set.latest());
-                }
+                let departure = live_set.remove_named(scope, &namespace, &name);
+                state.record_departures(departure);
             }
             WatchEvent::Complete => {
                 let mut departures = Vec::new();
                 let was_listed = live_set.is_listed(scope);
                 let diff = live_set.complete(scope, |departure| departures.push(departure));
-                let left = live_set.latest();
-                for departure in departures {
-                    record_departure(environments, &departure, left);
-                }
-                reset_views(environments);
+                reset_views(&mut state.environments);
                 watch.list_completed(was_listed, diff, Instant::now(), &self.metrics);
+                state.record_departures(departures);
                 self.list_completed.notify_one();
             }
+            event => self.track(state, n, event),
+        }
+    }
+
+    /// Records an event that does not depend on the watched objects.
+    fn track<V>(&self, state: &mut State, n: usize, event: WatchEvent<V>) {
+        let State { live_set, watches, environments, .. } = state;
+        let Some(watch) = watches.get_mut(n) else { return };
+        match event {
             WatchEvent::Contact(at) => watch.record_contact(at),
             WatchEvent::State(state) => watch.state = state,
             WatchEvent::Event(kind) => {
@@ -161,6 +209,11 @@ impl Shared {
                     }
                 }
             }
+            WatchEvent::ListStarted
+            | WatchEvent::Applied(_)
+            | WatchEvent::Deleted(_)
+            | WatchEvent::DeletedByName(_)
+            | WatchEvent::Complete => {}
         }
     }
 
@@ -189,13 +242,13 @@ impl Shared {
         // After a panic the live set may be inconsistent; the process is about to end.
         let is_whole = !self.state.is_poisoned();
         let mut state = self.lock();
-        let State { live_set, watches, environments } = &mut *state;
+        let State { live_set, watches, environments, .. } = &mut *state;
         let revision = live_set.revision(n);
         let unknown = |knowledge| (View { revision, knowledge, has_departed_pods: false }, None);
         let Some(environment) = environments.get_mut(n) else { return unknown(Knowledge::Unlisted) };
         environment.last_view = None;
         let needed = || environment.watches.iter().filter_map(|watch| watches.get(*watch));
-        if !is_whole || needed().any(|watch| !live_set.is_listed(watch.scope.as_ref())) {
+        if !is_whole || needed().any(|watch| !watch.is_listed(live_set)) {
             return unknown(Knowledge::Unlisted);
         }
         let contact = needed().filter_map(|watch| watch.contact).min();
@@ -259,7 +312,7 @@ impl Shared {
     /// The named namespaces whose list is complete and empty and that are not known to exist.
     pub(super) fn namespaces_to_look_up(&self) -> BTreeSet<NamespaceName> {
         let state = self.lock();
-        let State { live_set, watches, environments } = &*state;
+        let State { live_set, watches, environments, .. } = &*state;
         let unconfirmed = environments.iter().filter(|environment| {
             !environment.is_confirmed && environment.config.empty == Emptiness::Withheld
         });
@@ -268,8 +321,8 @@ impl Shared {
             names.filter(|name| environment.existence_of(name, live_set) != Existence::Exists)
         });
         let is_listed = |name: &NamespaceName| {
-            let covers = |watch: &&WatchState| watch.scope.as_ref().is_none_or(|scope| scope == name);
-            watches.iter().find(covers).is_some_and(|watch| live_set.is_listed(watch.scope.as_ref()))
+            let covers = |watch: &&WatchState| matches!(&watch.target, Target::Pods(scope) if scope.as_ref().is_none_or(|scope| scope == name));
+            watches.iter().find(covers).is_some_and(|watch| watch.is_listed(live_set))
         };
         named.filter(|name| is_listed(name)).cloned().collect()
     }
@@ -310,9 +363,23 @@ fn reset_views(environments: &mut [EnvironmentState]) {
     }
 }
 
-/// Records that a pod departed; `left` is the first revision without it.
-fn record_departure(environments: &mut [EnvironmentState], departure: &Departure, left: Revision) {
-    for environment in environments {
-        environment.record_departure(departure, left);
+impl State {
+    /// Records that pods departed.
+    fn record_departures(&mut self, departures: impl IntoIterator<Item = Departure>) {
+        let left = self.live_set.latest();
+        for departure in departures {
+            let namespace = &*departure.artifact.namespace;
+            for (n, environment) in self.environments.iter_mut().enumerate() {
+                if let Some(selected) = self.live_set.selected_since(n, namespace) {
+                    environment.record_departure(&departure, left, selected);
+                }
+            }
+            if self.live_set.awaits_labels(namespace) {
+                self.unattributed.push_back((departure, left));
+                if self.unattributed.len() > MAX_UNATTRIBUTED {
+                    self.unattributed.pop_front();
+                }
+            }
+        }
     }
 }

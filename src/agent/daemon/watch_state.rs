@@ -6,20 +6,28 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::metrics::{self, Metrics};
-use crate::agent::intake::{self, MAX_NAMED};
+use crate::agent::intake::MAX_NAMED;
 use crate::agent::pluralize;
 use crate::cluster;
 use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::domain::live::live_set::RelistDiff;
+use crate::domain::live::live_set::{LiveSet, RelistDiff};
 use crate::domain::live::watch::{RestartReason, State};
 use crate::domain::model::NamespaceName;
 use crate::process::error_causes;
 
+/// The watched objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// The pods of a namespace, or of the whole cluster.
+    Pods(Option<NamespaceName>),
+    /// The labels of all namespaces.
+    Namespaces,
+}
+
 /// State of one watch.
 #[derive(Debug)]
 pub(super) struct WatchState {
-    /// The watched namespace; `None` is the whole cluster.
-    pub(super) scope: Option<NamespaceName>,
+    pub(super) target: Target,
     pub(super) state: State,
     /// When the live set was last known to match the API server.
     pub(super) contact: Option<Instant>,
@@ -47,9 +55,9 @@ struct UnreadableWarnings {
 const MAX_IMMEDIATE_RETRIES: u32 = 3;
 
 impl WatchState {
-    pub(super) fn new(scope: Option<NamespaceName>, reminder_interval: Duration) -> Self {
+    pub(super) fn new(target: Target, reminder_interval: Duration) -> Self {
         Self {
-            scope,
+            target,
             state: State::Waiting,
             contact: None,
             list_started: Instant::now(),
@@ -59,6 +67,14 @@ impl WatchState {
             immediate_retries: 0,
             reminder_interval,
             unreadable: UnreadableWarnings { since: Instant::now(), named: 0 },
+        }
+    }
+
+    /// Whether its first list is complete.
+    pub(super) fn is_listed(&self, live_set: &LiveSet) -> bool {
+        match &self.target {
+            Target::Pods(scope) => live_set.is_listed(scope.as_ref()),
+            Target::Namespaces => live_set.are_namespaces_listed(),
         }
     }
 
@@ -78,13 +94,18 @@ impl WatchState {
         let seconds = now.saturating_duration_since(self.list_started).as_secs_f64();
         let RelistDiff { added, changed, removed } = diff;
         if !was_listed {
-            tracing::info!(
-                watch = self.label(),
-                pods = added,
-                seconds,
-                "{self}: {} listed in {seconds:.1} s",
-                pluralize(added, "pod")
-            );
+            let watch = self.label();
+            if self.target == Target::Namespaces {
+                tracing::info!(
+                    watch,
+                    namespaces = added,
+                    seconds,
+                    "{self}: {added} listed in {seconds:.1} s"
+                );
+            } else {
+                let pods = pluralize(added, "pod");
+                tracing::info!(watch, pods = added, seconds, "{self}: {pods} listed in {seconds:.1} s");
+            }
             return;
         }
         let differences = added + changed + removed;
@@ -158,14 +179,13 @@ impl WatchState {
         }
     }
 
-    /// Warns of an unreadable pod, at most [`MAX_NAMED`] times per reminder interval.
-    pub(super) fn warn_unreadable(&mut self, problem: &str, now: Instant) {
+    /// Logs a warning of an unreadable object, at most [`MAX_NAMED`] times per reminder interval.
+    pub(super) fn warn_unreadable(&mut self, warning: &str, now: Instant) {
         let unreadable = &mut self.unreadable;
         if now.saturating_duration_since(unreadable.since) >= self.reminder_interval {
             *unreadable = UnreadableWarnings { since: now, named: 0 };
         }
         unreadable.named += 1;
-        let warning = intake::warning(problem);
         if unreadable.named <= MAX_NAMED {
             tracing::warn!(watch = self.label(), "{warning}");
         } else {
@@ -191,9 +211,12 @@ impl WatchState {
         }
     }
 
-    /// `cluster`, or the namespace. Unambiguous, because a watch of the cluster is the only watch.
+    /// `cluster`, `namespaces`, or the namespace. Unambiguous, because a watch of the cluster is the only watch of pods.
     pub(super) fn label(&self) -> &str {
-        self.scope.as_ref().map_or("cluster", NamespaceName::as_str)
+        match &self.target {
+            Target::Pods(scope) => scope.as_ref().map_or("cluster", NamespaceName::as_str),
+            Target::Namespaces => "namespaces",
+        }
     }
 
     fn metric(&self) -> metrics::WatchLabel {
@@ -206,12 +229,13 @@ fn operation(state: State) -> &'static str {
     if state == State::Watching { "watch" } else { "list" }
 }
 
-/// `the cluster`, `the namespace "a"`.
+/// `the cluster`, `the namespace "a"`, `the namespaces`.
 impl fmt::Display for WatchState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.scope {
-            None => f.write_str("the cluster"),
-            Some(name) => write!(f, "the namespace \"{name}\""),
+        match &self.target {
+            Target::Pods(None) => f.write_str("the cluster"),
+            Target::Pods(Some(name)) => write!(f, "the namespace \"{name}\""),
+            Target::Namespaces => f.write_str("the namespaces"),
         }
     }
 }

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::document::{self, Kind, Part};
-use super::messages::{Bookmark, Pod, Status, TypeMeta, Unknown, WatchFrame};
+use super::messages::{Bookmark, Status, TypeMeta, Unknown, WatchFrame};
+use super::object::Object;
 use super::protobuf::{self, MAGIC};
 use super::status::Encoding;
 use super::unreadable::Unreadable;
@@ -27,13 +28,13 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A decoded event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Event {
-    Pod { change: Change, pod: Result<PodView, Unreadable>, resource_version: String },
+pub(super) enum Event<V = PodView> {
+    Object { change: Change, object: Result<V, Unreadable>, resource_version: String },
     Bookmark { resource_version: String, initial_events_end: bool },
     Error(Status),
 }
 
-/// The change of a pod.
+/// The change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Added,
@@ -41,7 +42,7 @@ pub(super) enum Change {
     Deleted,
 }
 
-/// The bytes are not events of a watch for pods.
+/// The bytes are not events of a watch for the requested objects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecodeError {
     #[error("expected at most {MAX_BYTES} bytes per event, got {0} or more")]
@@ -52,8 +53,8 @@ pub(super) enum DecodeError {
     Json(String),
     #[error("unknown event type {0:?}")]
     Type(String),
-    #[error("expected a \"Pod\" in an event, got a {0:?}")]
-    Kind(String),
+    #[error("expected a {0:?} in an event, got a {1:?}")]
+    Kind(&'static str, String),
     #[error("truncated event")]
     Truncated,
 }
@@ -90,7 +91,7 @@ impl EventReader {
     }
 
     /// The next complete event.
-    pub(super) fn next(&mut self) -> Result<Option<Event>, DecodeError> {
+    pub(super) fn next<T: Object>(&mut self) -> Result<Option<Event<T::View>>, DecodeError> {
         if self.buffer.is_empty() {
             // Releases the memory of a burst or a large event, because most watches are idle.
             self.buffer = BytesMut::new();
@@ -108,7 +109,7 @@ impl EventReader {
                 }
                 self.buffer.advance(4);
                 let frame = self.buffer.split_to(length).freeze();
-                Event::from_protobuf(frame).map(Some)
+                Event::from_protobuf::<T>(frame).map(Some)
             }
             Framing::Lines { searched } => loop {
                 let unsearched = self.buffer.iter().skip(*searched);
@@ -125,7 +126,7 @@ impl EventReader {
                 let line = self.buffer.split_to(length);
                 self.buffer.advance(1);
                 if !line.trim_ascii().is_empty() {
-                    return Event::from_json(&line).map(Some);
+                    return Event::from_json::<T>(&line).map(Some);
                 }
             },
         }
@@ -137,8 +138,8 @@ impl EventReader {
     }
 }
 
-impl Event {
-    fn from_protobuf(frame: Bytes) -> Result<Self, DecodeError> {
+impl<V> Event<V> {
+    fn from_protobuf<T: Object<View = V>>(frame: Bytes) -> Result<Self, DecodeError> {
         let malformed = |_| DecodeError::Malformed;
         let event = WatchFrame::decode(frame).map_err(malformed)?;
         let mut raw = event.object.unwrap_or_default().raw;
@@ -149,14 +150,14 @@ impl Event {
         let Unknown { type_meta, raw } = Unknown::decode(raw).map_err(malformed)?;
         let TypeMeta { kind } = type_meta.unwrap_or_default();
         match Type::parse(&event.r#type)? {
-            Type::Change(change) if kind == "Pod" => Ok(Self::pod(change, protobuf::pod(&raw))),
-            Type::Change(_) => Err(DecodeError::Kind(kind)),
+            Type::Change(change) if kind == T::KIND => Ok(Self::object(change, protobuf::object::<T>(&raw))),
+            Type::Change(_) => Err(DecodeError::Kind(T::KIND, kind)),
             Type::Bookmark => Bookmark::decode(raw).map(Self::bookmark).map_err(malformed),
             Type::Error => Status::decode(raw).map(Self::Error).map_err(malformed),
         }
     }
 
-    fn from_json(line: &[u8]) -> Result<Self, DecodeError> {
+    fn from_json<T: Object<View = V>>(line: &[u8]) -> Result<Self, DecodeError> {
         #[derive(Deserialize)]
         struct Line {
             r#type: String,
@@ -165,21 +166,23 @@ impl Event {
         let event: Line = serde_json::from_slice(line).map_err(|e| DecodeError::Json(e.to_string()))?;
         match Type::parse(&event.r#type)? {
             Type::Change(change) => match event.object.decode::<Kind>().map_err(DecodeError::Json)?.kind {
-                Some(kind) if kind == "Pod" => Ok(Self::pod(change, document::decode(&event.object))),
-                kind => Err(DecodeError::Kind(kind.unwrap_or_default())),
+                Some(kind) if kind == T::KIND => {
+                    Ok(Self::object::<T>(change, document::decode(T::KIND, &event.object)))
+                }
+                kind => Err(DecodeError::Kind(T::KIND, kind.unwrap_or_default())),
             },
             Type::Bookmark => event.object.decode().map(Self::bookmark).map_err(DecodeError::Json),
             Type::Error => event.object.decode().map(Self::Error).map_err(DecodeError::Json),
         }
     }
 
-    fn pod(change: Change, pod: Result<Pod, Unreadable>) -> Self {
+    fn object<T: Object<View = V>>(change: Change, object: Result<T, Unreadable>) -> Self {
         let mut resource_version = String::new();
-        let pod = pod.map(|mut pod| {
-            resource_version = pod.take_resource_version();
-            pod.into()
+        let object = object.map(|mut object| {
+            resource_version = object.take_resource_version();
+            object.into()
         });
-        Self::Pod { change, pod, resource_version }
+        Self::Object { change, object, resource_version }
     }
 
     fn bookmark(bookmark: Bookmark) -> Self {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cluster::messages::Pod;
 
 macro_rules! recorded {
     ($name:literal) => {
@@ -28,7 +29,7 @@ fn read<'a>(
     for chunk in chunks {
         reader.feed(chunk);
         loop {
-            match reader.next() {
+            match reader.next::<Pod>() {
                 Ok(Some(event)) => events.push(event),
                 Ok(None) => break,
                 Err(error) => return (events, Err(error)),
@@ -41,10 +42,10 @@ fn read<'a>(
 
 fn describe(event: &Event) -> String {
     match event {
-        Event::Pod { change, pod: Ok(pod), resource_version } => {
+        Event::Object { change, object: Ok(pod), resource_version } => {
             format!("{change:?} {} {resource_version}", pod.name)
         }
-        Event::Pod { change, pod: Err(unreadable), .. } => format!("{change:?} {unreadable:?}"),
+        Event::Object { change, object: Err(unreadable), .. } => format!("{change:?} {unreadable:?}"),
         Event::Bookmark { resource_version, initial_events_end: false } => {
             format!("at {resource_version}")
         }
@@ -115,7 +116,7 @@ fn invalid_event_is_rejected_with_a_reason() {
         (b"\x00\x00\x00\x02\xff\xff".to_vec(), DecodeError::Malformed),
         (b"\x00\x00\x00\x00".to_vec(), DecodeError::Malformed),
         (frame("RENAMED", "Pod", pod()), DecodeError::Type("RENAMED".into())),
-        (frame("ADDED", "Table", pod()), DecodeError::Kind("Table".into())),
+        (frame("ADDED", "Table", pod()), DecodeError::Kind("Pod", "Table".into())),
         (frame("BOOKMARK", "Pod", b"\xff".to_vec()), DecodeError::Malformed),
     ] {
         assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]), (vec![], Err(error)));
@@ -125,7 +126,7 @@ fn invalid_event_is_rejected_with_a_reason() {
     assert!(matches!(json("{\"type\":\"ADDED\"}\n"), DecodeError::Json(_)));
     assert_eq!(
         json("{\"type\":\"ADDED\",\"object\":{\"kind\":\"Table\"}}\n"),
-        DecodeError::Kind("Table".into())
+        DecodeError::Kind("Pod", "Table".into())
     );
     assert_eq!(json("{\"type\":\"RENAMED\",\"object\":{}}\n"), DecodeError::Type("RENAMED".into()));
     let endless = vec![b' '; MAX_BYTES + 1];
@@ -143,7 +144,7 @@ fn unreadable_pod_is_named_and_does_not_affect_others() {
     let (events, end) = read(Encoding::Protobuf, [bytes.as_slice()]);
     assert_eq!((events.len(), end), (3, Ok(())));
     let unreadable = |event: &Event| match event {
-        Event::Pod { pod: Err(unreadable), resource_version, .. } if resource_version.is_empty() => {
+        Event::Object { object: Err(unreadable), resource_version, .. } if resource_version.is_empty() => {
             (unreadable.pod.clone().map(|pod| (pod.namespace, pod.name)), unreadable.problem.clone())
         }
         other => panic!("{other:?}"),
@@ -172,8 +173,8 @@ fn memory_of_a_large_event_is_released() {
         for chunk in bytes.chunks(10_000) {
             reader.feed(chunk);
         }
-        assert!(matches!(reader.next(), Ok(Some(Event::Pod { pod: Ok(_), .. }))));
-        assert_eq!(reader.next(), Ok(None));
+        assert!(matches!(reader.next::<Pod>(), Ok(Some(Event::Object { object: Ok(_), .. }))));
+        assert_eq!(reader.next::<Pod>(), Ok(None));
         assert_eq!(reader.buffer.capacity(), 0);
     }
 }

@@ -54,6 +54,9 @@ pub enum Withheld {
     /// The list of a namespace failed.
     #[error("failed to list the pods of the namespace \"{0}\"")]
     NotListed(NamespaceName),
+    /// The list of namespaces failed.
+    #[error("failed to list the labels of namespaces")]
+    NoLabels,
     /// All pods are unreadable.
     #[error("no artifacts; {0} listed pods that may belong to the environment cannot be read")]
     Unreadable(u64),
@@ -71,6 +74,7 @@ impl Withheld {
             Self::NotInFile(_) => "not_in_file",
             Self::Unconfirmed(_) => "unconfirmed",
             Self::NotListed(_) => "not_listed",
+            Self::NoLabels => "no_labels",
             Self::Unreadable(_) => "unreadable",
             Self::NoPods(_) => "no_pods",
         }
@@ -80,7 +84,7 @@ impl Withheld {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Unreadable(_) => None,
+            Self::Unreadable(_) | Self::NoLabels => None,
             Self::NoPods(_) => {
                 Some("if this is intended, set --allow-empty, or allowEmpty in the configuration file")
             }

@@ -5,8 +5,8 @@
 
 use crate::domain::model::Artifact;
 
-/// A state of the live set. Increases with every artifact that is added, changed or removed, and only then;
-/// zero is the empty set at the start.
+/// A state of the live set. Increases with every artifact that is added, changed or removed, and with every namespace
+/// that another environment selects; zero is the empty set at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(u64);
 

@@ -8,6 +8,7 @@ pub mod collapse;
 pub mod confirmation;
 pub mod departed_pods;
 pub mod departure;
+pub mod labels;
 pub mod live_set;
 pub mod pod;
 pub mod report;

@@ -8,17 +8,19 @@ use std::fmt;
 
 use regex::Regex;
 
+use super::labels::LabelSelector;
 use crate::domain::model::NamespaceName;
 
 /// Maximum number of namespaces that are listed and watched individually; each uses one connection.
 const MAX_NAMESPACES: usize = 50;
 
-/// The namespaces of one environment: named or matched ones without excluded ones. Without names and
-/// patterns, all namespaces are selected.
+/// The namespaces of one environment: named, matched or labelled ones without excluded ones. Without names,
+/// patterns and a label selector, all namespaces are selected.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     names: BTreeSet<NamespaceName>,
     patterns: Vec<Regex>,
+    label_selector: Option<LabelSelector>,
     except_names: BTreeSet<NamespaceName>,
     except_patterns: Vec<Regex>,
 }
@@ -40,11 +42,23 @@ impl Selection {
         except_names: BTreeSet<NamespaceName>,
         except_patterns: Vec<Regex>,
     ) -> Result<Self, Contradiction> {
-        let selection = Self { names, patterns, except_names, except_patterns };
+        let selection = Self { names, patterns, label_selector: None, except_names, except_patterns };
         match selection.names.iter().find(|name| !selection.selects(name.as_str())) {
             Some(name) => Err(Contradiction(name.clone())),
             None => Ok(selection),
         }
+    }
+
+    /// Also selects the namespaces whose labels match.
+    #[must_use]
+    pub fn with_labels(self, label_selector: Option<LabelSelector>) -> Self {
+        Self { label_selector, ..self }
+    }
+
+    /// Whether labels decide about any namespace.
+    #[must_use]
+    pub fn has_label_selector(&self) -> bool {
+        self.label_selector.is_some()
     }
 
     /// The named namespaces.
@@ -53,19 +67,28 @@ impl Selection {
         &self.names
     }
 
-    /// Whether a pod in this namespace belongs to the environment.
+    /// Whether a pod in this namespace belongs to the environment, whatever the labels of the namespace are.
     #[must_use]
     pub fn selects(&self, namespace: &str) -> bool {
-        let named = |names: &BTreeSet<NamespaceName>| names.iter().any(|n| n.as_str() == namespace);
-        let matched = |patterns: &[Regex]| patterns.iter().any(|p| p.is_match(namespace));
-        let all = self.names.is_empty() && self.patterns.is_empty();
-        (all || named(&self.names) || matched(&self.patterns))
-            && !named(&self.except_names)
-            && !matched(&self.except_patterns)
+        let all = self.names.is_empty() && self.patterns.is_empty() && self.label_selector.is_none();
+        (all || contains(&self.names, &self.patterns, namespace)) && !self.excludes(namespace)
+    }
+
+    /// The selector that decides about this namespace, unless its name does.
+    #[must_use]
+    pub fn label_selector_for(&self, namespace: &str) -> Option<&LabelSelector> {
+        self.label_selector.as_ref().filter(|_| !self.selects(namespace) && !self.excludes(namespace))
+    }
+
+    fn excludes(&self, namespace: &str) -> bool {
+        contains(&self.except_names, &self.except_patterns, namespace)
     }
 
     fn is_plain(&self) -> bool {
-        self.patterns.is_empty() && self.except_names.is_empty() && self.except_patterns.is_empty()
+        self.patterns.is_empty()
+            && self.label_selector.is_none()
+            && self.except_names.is_empty()
+            && self.except_patterns.is_empty()
     }
 }
 
@@ -78,6 +101,10 @@ impl fmt::Display for Selection {
             (false, _) => f.write_str("the selected namespaces"),
         }
     }
+}
+
+fn contains(names: &BTreeSet<NamespaceName>, patterns: &[Regex], namespace: &str) -> bool {
+    names.iter().any(|name| name.as_str() == namespace) || patterns.iter().any(|p| p.is_match(namespace))
 }
 
 fn quoted(names: &BTreeSet<NamespaceName>) -> String {
@@ -155,6 +182,7 @@ mod tests {
             patterns: patterns(&["^team-"]),
             except_names: names(["team-x"]),
             except_patterns: patterns(&["-dev$"]),
+            label_selector: None,
         };
         let rest = Selection { except_patterns: patterns(&["^kube-"]), ..Default::default() };
         for (selection, selected, other) in [
@@ -166,6 +194,15 @@ mod tests {
             assert!(selected.iter().all(|n| selection.selects(n)), "{selection:?}");
             assert!(!other.iter().any(|n| selection.selects(n)), "{selection:?}");
         }
+    }
+
+    #[test]
+    fn labels_decide_about_namespaces_that_are_neither_named_nor_excluded() {
+        let excluded = Selection { except_names: names(["team-x"]), ..Default::default() };
+        let labelled = Selection { names: names(["shop"]), ..excluded }.with_labels("team".parse().ok());
+        let decided = ["shop", "team-x", "pay"]
+            .map(|name| (labelled.selects(name), labelled.label_selector_for(name).is_some()));
+        assert_eq!(decided, [(true, false), (false, false), (false, true)]);
     }
 
     #[test]
@@ -200,7 +237,8 @@ mod tests {
 
         let matched = Selection { patterns: patterns(&["x"]), ..shop.clone() };
         let excluding = Selection { except_names: names(["x"]), ..shop.clone() };
-        for wide in [matched, excluding, Selection::default()] {
+        let labelled = shop.clone().with_labels("team".parse().ok());
+        for wide in [matched, excluding, labelled, Selection::default()] {
             assert_eq!(Scope::covering([&shop, &wide]), Ok(Scope::Cluster));
         }
     }

@@ -171,7 +171,7 @@ async fn endless_first_list_is_logged_as_withheld() {
     // The list stalls for less than the silence timeout at first.
     cluster.inject(always(Fault::StallAfter(500)));
     let daemon = DaemonBuilder::new(&cluster, &gate).time_scale(100).start();
-    let expected = "prod: not reported: the first list of pods is not complete";
+    let expected = "prod: not reported: the first list of the cluster is not complete";
     eventually("the warning is logged", async || daemon.log().iter().any(|line| line.contains(expected)))
         .await;
     cluster.clear_faults();

@@ -14,6 +14,7 @@ mod hanging_files;
 mod health;
 mod identity;
 mod invariants;
+mod labels;
 mod lists;
 mod logs;
 mod metrics;

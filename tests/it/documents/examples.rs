@@ -126,7 +126,7 @@ fn is_long_running(words: &[String]) -> bool {
     }
 }
 
-/// A cluster with a pod in each named namespace and some others.
+/// A cluster with a pod in each named namespace and some others, one of them with labels.
 fn cluster(words: &[String]) -> Cluster {
     let cluster = Cluster::start();
     let named = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| *option == "--namespace");
@@ -135,6 +135,7 @@ fn cluster(words: &[String]) -> Cluster {
     cluster.add_all(
         named.into_iter().map(|namespace| pod(namespace, "web-1").image("registry.example.com/web:1", 'a')),
     );
+    cluster.label_namespace("default", &["team=a", "env=prod"]);
     cluster
 }
 

@@ -52,7 +52,8 @@ impl Message {
 
     /// Wraps the message in the envelope of a response.
     pub fn in_envelope(&self, kind: &str) -> Vec<u8> {
-        let type_meta = Message::default().text(1, "v1").text(2, kind);
+        let version = if kind.starts_with("PartialObjectMetadata") { "meta.k8s.io/v1" } else { "v1" };
+        let type_meta = Message::default().text(1, version).text(2, kind);
         let unknown = Message::default().message(1, &type_meta).message(2, self).text(3, "").text(4, "");
         [b"k8s\0", unknown.0.as_slice()].concat()
     }
@@ -93,6 +94,29 @@ pub fn pod(namespace: &str, name: &str, owner: &str, image: &str, digest: &str, 
         .text(7, &format!("{repository}@sha256:{digest}"));
     let status = Message::default().text(1, "Running").message(8, &status);
     Message::default().message(1, &metadata).message(2, &spec).message(3, &status)
+}
+
+/// The metadata of a namespace with labels such as `team=a`.
+pub fn namespace(name: &str, labels: &[&str], resource_version: u64) -> Message {
+    let uid = "0c558854-1f14-4c86-ac4c-3f62f048bad0";
+    let metadata = Message::default().text(1, name).empty([2, 3, 4]).text(5, uid);
+    let metadata = metadata.text(6, &resource_version.to_string()).zero([7]);
+    let metadata = metadata.message(8, &Message::default().number(1, 1_795_000_000).number(2, 0));
+    let own = format!("kubernetes.io/metadata.name={name}");
+    let labels = labels.iter().copied().chain([own.as_str()]);
+    let metadata = labels.fold(metadata, |metadata, label| {
+        let (key, value) = label.split_once('=').unwrap_or((label, ""));
+        metadata.message(11, &Message::default().text(1, key).text(2, value))
+    });
+    Message::default().message(1, &metadata)
+}
+
+/// A list response with the metadata of all namespaces.
+pub fn metadata_list(namespaces: impl IntoIterator<Item = Message>, resource_version: u64) -> Vec<u8> {
+    let metadata = Message::default().empty([1]).text(2, &resource_version.to_string()).empty([3]);
+    let list = Message::default().message(1, &metadata);
+    let list = namespaces.into_iter().fold(list, |list, namespace| list.message(2, &namespace));
+    list.in_envelope("PartialObjectMetadataList")
 }
 
 /// A list response with the token of the next page.

@@ -98,6 +98,19 @@ async fn selections_need_exactly_these_permissions() {
     ];
     const NAMED: [&str; 3] =
         ["get namespaces shop in shop", "list pods in the cluster", "watch pods in the cluster"];
+    const LABELS: [&str; 4] = [
+        "list namespaces in the cluster",
+        "list pods in the cluster",
+        "watch namespaces in the cluster",
+        "watch pods in the cluster",
+    ];
+    const NAMED_OR_LABELS: [&str; 5] = [
+        "get namespaces shop in shop",
+        "list namespaces in the cluster",
+        "list pods in the cluster",
+        "watch namespaces in the cluster",
+        "watch pods in the cluster",
+    ];
     for (environments, expected) in [
         ("[{name: a}]", &CLUSTER[..]),
         ("[{name: a, namespacesRegex: ['^shop$']}]", &CLUSTER),
@@ -110,6 +123,9 @@ async fn selections_need_exactly_these_permissions() {
         ("[{name: a, namespaces: [shop]}, {name: b, namespaces: [shop, pay]}]", &BOTH),
         ("[{name: a, namespaces: [shop]}, {name: b}]", &NAMED),
         ("[{name: a, namespaces: [shop], namespacesRegex: ['^pay']}]", &NAMED),
+        ("[{name: a, namespaceSelector: team}]", &LABELS),
+        ("[{name: a, namespaceSelector: '!team', excludeNamespaces: [pay]}, {name: b}]", &LABELS),
+        ("[{name: a, namespaces: [shop], namespaceSelector: team}]", &NAMED_OR_LABELS),
         // With `allowEmpty`, namespaces are not looked up.
         ("[{name: a, namespaces: [shop], allowEmpty: true}]", &SHOP[1..]),
     ] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Need;
-use crate::daemon::cluster::{ApiRequest, Cluster, pod};
+use crate::daemon::cluster::{Cluster, pod};
 use crate::daemon::gate::Gate;
 use crate::daemon::shop::without_streaming_lists;
 use crate::daemon::{DaemonBuilder, eventually, eventually_or};
@@ -137,8 +137,9 @@ async fn watch(options: &AgentOptions, cluster: &Cluster, gate: &Gate) {
         eventually_or(&format!("{name} is reported or withheld"), is_done, log).await;
     }
     let watched = || {
-        let pods = cluster.api_requests().into_iter().filter(ApiRequest::is_about_pods);
-        pods.map(|request| request.namespace).collect::<BTreeSet<_>>().len()
+        let requests = cluster.api_requests().into_iter();
+        let watched = requests.filter(|request| request.is_about_pods() || request.is_about_labels());
+        watched.map(|request| (request.resource, request.namespace)).collect::<BTreeSet<_>>().len()
     };
     eventually("all watches are open", async || cluster.open_watches() == watched()).await;
     daemon.stop().await;

@@ -39,6 +39,10 @@ impl Blocks {
         self.0.iter().map(|marked| Arc::clone(&marked.block))
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.0.iter().flat_map(|marked| marked.block.iter().map(|(_, entry)| entry))
+    }
+
     pub(super) fn find(&self, name: &str) -> Result<Position, Position> {
         let block = self.0.partition_point(|marked| marked.block.last_name() < name);
         if let Some(marked) = self.0.get(block) {

@@ -1,4 +1,4 @@
-//! Counters of the environments: tally, last revision, and namespaces with a seen pod.
+//! Counters of the environments: tally, last revision, and namespaces with a seen pod or matching labels.
 //!
 //! The live set updates them on every change. Revisions count changes of the whole set; the revision of an
 //! environment is the last one that changed one of its artifacts.
@@ -6,10 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::blocks::Blocks;
 use super::entry::{Entry, FinalState};
+use super::label_matches::LabelMatches;
 use super::tally::Tally;
 use crate::domain::live::collapse::Collapsed;
 use crate::domain::live::departure::{Departure, Revision};
+use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::selection::Selection;
 use crate::domain::model::NamespaceName;
 
@@ -20,6 +23,7 @@ pub(super) struct Counters {
     /// Selected names of namespaces in which a pod was seen. Other names are not stored: a cluster may create
     /// any number of them.
     seen: BTreeSet<NamespaceName>,
+    pub(super) labels: LabelMatches,
     latest: Revision,
 }
 
@@ -42,6 +46,10 @@ pub(super) struct NamespaceCounters {
 }
 
 impl NamespaceCounters {
+    pub(super) fn is_selected(&self) -> bool {
+        !self.environments.is_empty()
+    }
+
     pub(super) fn belongs_to(&self, environment: usize) -> bool {
         self.environments.contains(&environment)
     }
@@ -56,25 +64,79 @@ impl Counters {
             is_seen: false,
         };
         let environments = selections.into_iter().map(environment).collect();
-        Self { environments, seen: BTreeSet::new(), latest: Revision::default() }
+        Self {
+            environments,
+            seen: BTreeSet::new(),
+            labels: LabelMatches::default(),
+            latest: Revision::default(),
+        }
     }
 
-    /// Counters for a namespace; `None` if no environment selects it.
+    /// Counters for a namespace; `None` if no environment selects it, whatever its labels are.
     pub(super) fn for_namespace(&self, namespace: &str) -> Option<NamespaceCounters> {
-        let environments: Box<[usize]> = self
-            .environments
-            .iter()
-            .enumerate()
-            .filter(|(_, environment)| environment.selection.selects(namespace))
-            .map(|(n, _)| n)
-            .collect();
+        let environments = self.selecting(namespace);
         let revision = Revision::default();
-        (!environments.is_empty()).then(|| NamespaceCounters {
+        (!environments.is_empty() || self.depends_on_labels(namespace)).then(|| NamespaceCounters {
             name: namespace.into(),
             revision,
             environments,
             is_seen: false,
         })
+    }
+
+    /// The environments that select a namespace.
+    fn selecting(&self, namespace: &str) -> Box<[usize]> {
+        (0..self.environments.len()).filter(|n| self.selected_since(*n, namespace).is_some()).collect()
+    }
+
+    fn depends_on_labels(&self, namespace: &str) -> bool {
+        self.environments.iter().any(|e| e.selection.label_selector_for(namespace).is_some())
+    }
+
+    /// Whether the environments that select a namespace depend on labels that are not known yet.
+    pub(super) fn awaits_labels(&self, namespace: &str) -> bool {
+        self.depends_on_labels(namespace) && !self.labels.contains(namespace)
+    }
+
+    /// The first revision in which an environment selected a namespace: zero if its labels do not matter; `None` if it
+    /// does not select it.
+    pub(super) fn selected_since(&self, environment: usize, namespace: &str) -> Option<Revision> {
+        let is_selected = self.environments.get(environment)?.selection.selects(namespace);
+        if is_selected { Some(Revision::default()) } else { self.labels.since(namespace, environment) }
+    }
+
+    /// Applies the labels of a namespace. Returns whether other environments select it now.
+    pub(super) fn apply_labels(&mut self, NamespaceView { name, labels }: &NamespaceView) -> bool {
+        let matching = self.environments.iter().enumerate().filter(|(_, environment)| {
+            environment.selection.label_selector_for(name).is_some_and(|selector| selector.matches(labels))
+        });
+        let next = self.latest.next();
+        let differs = self.labels.apply(name, matching.map(|(n, _)| n), next);
+        if differs {
+            self.latest = next;
+        }
+        differs
+    }
+
+    /// Moves the pods of a namespace to the environments that select it now, in the latest revision.
+    pub(super) fn move_pods(&mut self, namespace: &mut NamespaceCounters, pods: &Blocks) {
+        let environments = self.selecting(&namespace.name);
+        let before = std::mem::replace(&mut namespace.environments, environments);
+        let has_artifacts = pods.iter().any(|entry| entry.workload().is_some());
+        for (n, environment) in self.environments.iter_mut().enumerate() {
+            let change = match (before.contains(&n), namespace.belongs_to(n)) {
+                (false, true) => Tally::add,
+                (true, false) => Tally::subtract,
+                _ => continue,
+            };
+            for entry in pods.iter() {
+                change(&mut environment.tally, &entry.template.collapsed);
+            }
+            environment.is_seen |= namespace.belongs_to(n);
+            if has_artifacts {
+                environment.revision = self.latest;
+            }
+        }
     }
 
     /// Records that a pod was seen in this namespace.
@@ -166,6 +228,6 @@ impl Counters {
     }
 
     pub(super) fn selects(&self, environment: usize, namespace: &str) -> bool {
-        self.environments.get(environment).is_some_and(|e| e.selection.selects(namespace))
+        self.selected_since(environment, namespace).is_some()
     }
 }

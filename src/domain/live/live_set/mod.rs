@@ -1,4 +1,4 @@
-//! The live set: all pods of the namespaces that any environment selects, in report order.
+//! The live set: all pods of the namespaces that any environment selects, or may select by labels, in report order.
 //!
 //! `agent` feeds it from lists and watches. A relist is a mark and sweep: listed pods are applied at once,
 //! unlisted pods are removed when the list is complete. A [`Snapshot`] of it is the report of an environment.
@@ -8,6 +8,7 @@ mod block;
 mod blocks;
 mod counters;
 mod entry;
+mod label_matches;
 mod list_state;
 mod marks;
 mod queries;
@@ -30,6 +31,7 @@ use template::Templates;
 
 use super::collapse::{ContainerSkip, Counting, PodSkip};
 use super::departure::{Departure, Revision};
+use super::labels::NamespaceView;
 use super::pod::{Phase, PodView};
 use super::selection::Selection;
 use crate::domain::model::{NamespaceName, namespace_order};
@@ -97,6 +99,28 @@ impl LiveSet {
         }
     }
 
+    /// Starts or restarts a list of namespaces.
+    pub fn begin_namespaces(&mut self) {
+        self.counters.labels.begin();
+    }
+
+    /// Applies a listed namespace, or one that was added or modified: its pods move to the environments that its labels
+    /// select. A moved pod neither started nor departed.
+    pub fn apply_namespace(&mut self, namespace: &NamespaceView) {
+        if self.counters.apply_labels(namespace)
+            && let Ok(n) = self.search(&namespace.name)
+            && let Some(Namespace { counters, pods }) = self.namespaces.get_mut(n)
+        {
+            self.counters.move_pods(counters, pods);
+        }
+    }
+
+    /// Completes a list of namespaces: forgets those that it did not contain.
+    pub fn complete_namespaces(&mut self) -> RelistDiff {
+        let namespaces = &self.namespaces;
+        self.counters.labels.complete(|name| namespaces.binary_search_by(|n| n.order(name)).is_ok())
+    }
+
     /// Starts or restarts a list: clears the marks. Removes no pod.
     pub fn begin(&mut self, scope: Option<&NamespaceName>) {
         for namespace in in_scope(&mut self.namespaces, scope) {
@@ -155,8 +179,11 @@ impl LiveSet {
             departures.extend(self.counters.departure(counters, &name, own, final_state));
         }
 
-        let skip = now.skip();
-        let skipped_containers = now.template.collapsed.skipped.clone();
+        let (skip, skipped_containers) = if counters.is_selected() {
+            (now.skip(), now.template.collapsed.skipped.clone())
+        } else {
+            (None, Box::default())
+        };
         let differs = before.as_ref().is_none_or(|before| !before.is_same(&now));
         if differs {
             let was = before.as_ref().map(|before| &before.template.collapsed);

@@ -39,6 +39,25 @@ impl LiveSet {
         self.counters.has_seen_any(environment)
     }
 
+    /// The first revision in which an environment selected a namespace: zero if its labels do not matter; `None` if it
+    /// does not select it.
+    #[must_use]
+    pub fn selected_since(&self, environment: usize, namespace: &str) -> Option<Revision> {
+        self.counters.selected_since(environment, namespace)
+    }
+
+    /// Whether the environments that select a namespace depend on labels that are not known yet.
+    #[must_use]
+    pub fn awaits_labels(&self, namespace: &str) -> bool {
+        self.counters.awaits_labels(namespace)
+    }
+
+    /// Whether a list of namespaces was completed.
+    #[must_use]
+    pub fn are_namespaces_listed(&self) -> bool {
+        self.counters.labels.is_listed()
+    }
+
     /// Whether a list of this scope was completed.
     #[must_use]
     pub fn is_listed(&self, scope: Option<&NamespaceName>) -> bool {

@@ -1,4 +1,5 @@
 mod invalid;
+mod labels;
 
 use super::*;
 use crate::domain::live::pod::ContainerView;

@@ -197,10 +197,12 @@ impl Cluster {
     }
 
     pub fn create_namespace(&self, name: &str) {
-        self.change(|state| {
-            state.advance_revision();
-            state.namespaces.insert(name.to_owned());
-        });
+        self.label_namespace(name, &[]);
+    }
+
+    /// Sets the labels of a namespace, and creates it if it is missing.
+    pub fn label_namespace(&self, name: &str, labels: &[&'static str]) {
+        self.change(|state| state.set_labels(name, labels));
     }
 
     /// Deletes a namespace and its pods.
@@ -211,8 +213,7 @@ impl Cluster {
             for key in pods {
                 state.delete(&key);
             }
-            state.advance_revision();
-            state.namespaces.remove(name);
+            state.delete_namespace(name);
         });
     }
 

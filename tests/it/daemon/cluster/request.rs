@@ -10,6 +10,8 @@ use crate::fake::kube::parameters;
 /// A supported request.
 #[derive(Debug, Clone)]
 pub struct ApiRequest {
+    /// `pods` or `namespaces`.
+    pub resource: &'static str,
     pub operation: Operation,
     /// The namespace, or `None` for the whole cluster.
     pub namespace: Option<String>,
@@ -36,10 +38,15 @@ impl ApiRequest {
     pub fn parse(request: &Request) -> Result<Self, Status> {
         let segments: Vec<_> = request.path.trim_matches('/').split('/').collect();
         let mut query = parameters(request);
-        let (operation, namespace) = match segments.as_slice() {
-            ["api", "v1", "pods"] => (pods(&mut query)?, None),
-            ["api", "v1", "namespaces", name, "pods"] => (pods(&mut query)?, Some((*name).to_owned())),
-            ["api", "v1", "namespaces", name] => (Operation::Namespace, Some((*name).to_owned())),
+        let (resource, operation, namespace) = match segments.as_slice() {
+            ["api", "v1", "pods"] => ("pods", list_or_watch(&mut query)?, None),
+            ["api", "v1", "namespaces"] => ("namespaces", list_or_watch(&mut query)?, None),
+            ["api", "v1", "namespaces", name, "pods"] => {
+                ("pods", list_or_watch(&mut query)?, Some((*name).to_owned()))
+            }
+            ["api", "v1", "namespaces", name] => {
+                ("namespaces", Operation::Namespace, Some((*name).to_owned()))
+            }
             _ => return Err(Status::not_found(&request.path, "the path")),
         };
         if request.method != "GET" {
@@ -50,7 +57,7 @@ impl ApiRequest {
         }
         let token = request.headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
-        Ok(Self { operation, namespace, at: Instant::now(), token })
+        Ok(Self { resource, operation, namespace, at: Instant::now(), token })
     }
 
     pub fn is_watch(&self) -> bool {
@@ -72,20 +79,26 @@ impl ApiRequest {
 
     /// A list or watch of pods.
     pub fn is_about_pods(&self) -> bool {
-        self.operation != Operation::Namespace
+        self.resource == "pods"
+    }
+
+    /// A list or watch of all namespaces.
+    pub fn is_about_labels(&self) -> bool {
+        self.resource == "namespaces" && self.operation != Operation::Namespace
     }
 
     /// Verb and resource for RBAC.
     pub fn verb_and_resource(&self) -> (&'static str, &'static str) {
-        match self.operation {
-            Operation::List | Operation::Page { .. } => ("list", "pods"),
-            Operation::StreamingList { .. } | Operation::Watch { .. } => ("watch", "pods"),
-            Operation::Namespace => ("get", "namespaces"),
-        }
+        let verb = match self.operation {
+            Operation::List | Operation::Page { .. } => "list",
+            Operation::StreamingList { .. } | Operation::Watch { .. } => "watch",
+            Operation::Namespace => "get",
+        };
+        (verb, self.resource)
     }
 }
 
-fn pods(query: &mut HashMap<String, String>) -> Result<Operation, Status> {
+fn list_or_watch(query: &mut HashMap<String, String>) -> Result<Operation, Status> {
     let is = |value: Option<String>| matches!(value.as_deref(), Some("1" | "true"));
     let number = |name: &str, value: Option<String>| match value {
         None => Ok(None),

@@ -30,6 +30,9 @@ pub fn respond(shared: &Arc<Shared>, http_request: &Request) -> Reply {
             return status.reply();
         }
     };
+    if request.is_about_labels() && !accept.contains("as=PartialObjectMetadata") {
+        return Reply::json(406, fixture("status-406.json"));
+    }
     let fault = shared.record(&request);
     match &fault {
         Some(Fault::Overloaded(retry_after)) => {
@@ -61,11 +64,15 @@ pub fn respond(shared: &Arc<Shared>, http_request: &Request) -> Reply {
         Operation::Namespace => {
             let state = shared.state();
             let name = request.namespace.as_deref().unwrap_or_default();
-            if state.namespaces.contains(name) {
+            if state.namespaces.contains_key(name) {
                 wire::namespace(name, state.revision)
             } else {
                 Status::not_found(name, "namespaces").reply()
             }
+        }
+        Operation::List | Operation::Page { .. } if request.is_about_labels() => {
+            let state = shared.state();
+            wire::namespaces(&state.namespaces, state.revision)
         }
         Operation::List => list(&shared.state(), &request, fault.as_ref(), None, None),
         Operation::Page { limit, after } => {

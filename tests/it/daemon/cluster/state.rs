@@ -46,13 +46,18 @@ pub struct Event {
 #[derive(Clone)]
 pub struct Backup {
     pods: Arc<Pods>,
-    namespaces: BTreeSet<String>,
+    namespaces: Namespaces,
     revision: u64,
 }
 
+/// Namespaces and their labels.
+pub type Namespaces = BTreeMap<String, Vec<&'static str>>;
+
 pub struct State {
     pub pods: Arc<Pods>,
-    pub namespaces: BTreeSet<String>,
+    pub namespaces: Namespaces,
+    /// Frames of a watch for namespaces, with their resourceVersions.
+    pub namespace_events: Vec<(u64, Bytes)>,
     /// The latest resourceVersion.
     pub revision: u64,
     /// Older events were discarded.
@@ -70,7 +75,8 @@ impl Default for State {
     fn default() -> Self {
         Self {
             pods: Arc::default(),
-            namespaces: ["default", "kube-system"].map(str::to_owned).into(),
+            namespaces: ["default", "kube-system"].map(|name| (name.to_owned(), Vec::new())).into(),
+            namespace_events: Vec::new(),
             revision: 300,
             compacted: 0,
             events: Vec::new(),
@@ -92,8 +98,27 @@ impl State {
         if pod.created == 0 {
             pod.created = 1_795_257_028 + i64::from(self.created);
         }
-        self.namespaces.insert(pod.namespace.clone());
+        if !self.namespaces.contains_key(&pod.namespace) {
+            self.set_labels(&pod.namespace, &[]);
+        }
         self.record("ADDED", pod);
+    }
+
+    /// Sets the labels of a namespace, and creates it if it is missing.
+    pub fn set_labels(&mut self, name: &str, labels: &[&'static str]) {
+        self.advance_revision();
+        let before = self.namespaces.insert(name.to_owned(), labels.to_vec());
+        let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        let event = wire::namespace_event(kind, name, labels, self.revision);
+        self.namespace_events.push((self.revision, event));
+    }
+
+    pub fn delete_namespace(&mut self, name: &str) {
+        self.advance_revision();
+        if let Some(labels) = self.namespaces.remove(name) {
+            let event = wire::namespace_event("DELETED", name, &labels, self.revision);
+            self.namespace_events.push((self.revision, event));
+        }
     }
 
     pub fn modify(&mut self, key: &str, change: impl FnOnce(Pod) -> Pod) {
@@ -159,6 +184,7 @@ impl State {
     pub fn discard_history(&mut self) {
         self.compacted = self.events.last().map_or(self.compacted, |event| event.revision);
         self.events.clear();
+        self.namespace_events.clear();
         self.snapshots.clear();
         self.lifetimes.remove_ended();
     }
@@ -181,6 +207,7 @@ impl State {
         self.revision = backup.revision;
         self.compacted = self.compacted.min(backup.revision);
         self.events.retain(|event| event.revision <= backup.revision);
+        self.namespace_events.retain(|(revision, _)| *revision <= backup.revision);
         self.snapshots.retain(|revision, _| *revision <= backup.revision);
         let pods = Arc::make_mut(&mut self.pods);
         for (key, stored) in pods.iter_mut() {

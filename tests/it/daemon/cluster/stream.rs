@@ -24,6 +24,7 @@ type QueuedFrame = (Bytes, Option<Arc<Stored>>);
 struct Stream {
     shared: Arc<Shared>,
     namespace: Option<String>,
+    is_about_labels: bool,
     fault: Option<Fault>,
     bookmarks: Option<Interval>,
     /// Events up to this resourceVersion were sent.
@@ -71,6 +72,7 @@ pub fn start(shared: Arc<Shared>, request: &ApiRequest, fault: Option<Fault>) ->
     let (to, pieces) = mpsc::channel(64);
     let mut stream = Stream {
         namespace: request.namespace.clone(),
+        is_about_labels: request.is_about_labels(),
         bookmarks: bookmarks.then(|| {
             let mut interval = interval_at(now + every, every);
             interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -123,14 +125,26 @@ impl Stream {
             }
             return;
         }
-        let namespace = self.namespace.as_deref();
-        for stored in State::select(&state.pods, namespace, String::new()) {
-            self.queue.push_back((wire::event("ADDED", &stored.bytes), Some(Arc::clone(stored))));
+        if self.is_about_labels {
+            for (name, labels) in &state.namespaces {
+                let event = wire::namespace_event("ADDED", name, labels, state.revision);
+                self.queue.push_back((event, None));
+            }
+        } else {
+            let namespace = self.namespace.as_deref();
+            for stored in State::select(&state.pods, namespace, String::new()) {
+                self.queue.push_back((wire::event("ADDED", &stored.bytes), Some(Arc::clone(stored))));
+            }
         }
         if bookmarks {
-            self.queue.push_back((wire::bookmark(state.revision, Bookmark::InitialEventsEnd), None));
+            self.enqueue_bookmark(state.revision, Bookmark::InitialEventsEnd);
         }
         (self.cursor, self.since) = (state.revision, state.revision);
+    }
+
+    fn enqueue_bookmark(&mut self, revision: u64, kind: Bookmark) {
+        let bookmark = if self.is_about_labels { wire::metadata_bookmark } else { wire::bookmark };
+        self.queue.push_back((bookmark(revision, kind), None));
     }
 
     async fn run(mut self) -> Ended {
@@ -182,6 +196,16 @@ impl Stream {
         if self.fault == Some(Fault::BookmarksOnly) {
             return false;
         }
+        if self.is_about_labels {
+            let start = state.namespace_events.partition_point(|(revision, _)| *revision <= self.cursor);
+            for (revision, event) in &state.namespace_events[start..] {
+                self.cursor = *revision;
+                if *revision > self.since {
+                    self.queue.push_back((event.clone(), None));
+                }
+            }
+            return !is_muted && !self.queue.is_empty();
+        }
         let start = state.events.partition_point(|event| event.revision <= self.cursor);
         for event in &state.events[start..] {
             self.cursor = event.revision;
@@ -200,7 +224,7 @@ impl Stream {
         let mut state = shared.state();
         state.advance_revision();
         if self.fault == Some(Fault::BookmarksOnly) {
-            self.queue.push_back((wire::bookmark(self.cursor, Bookmark::Progress), None));
+            self.enqueue_bookmark(self.cursor, Bookmark::Progress);
             return;
         }
         drop(state);
@@ -208,7 +232,7 @@ impl Stream {
         let state = shared.state();
         if state.revision > self.since && state.revision >= self.cursor {
             self.cursor = state.revision;
-            self.queue.push_back((wire::bookmark(self.cursor, Bookmark::Progress), None));
+            self.enqueue_bookmark(self.cursor, Bookmark::Progress);
         }
     }
 

@@ -4,9 +4,10 @@
 use bytes::Bytes;
 
 use super::pod::{Container, Kind, Pod};
+use super::state::Namespaces;
 use crate::fake::Reply;
 use crate::fake::kube::PROTOBUF;
-use crate::fake::pods::Message;
+use crate::fake::pods::{self, Message};
 
 /// The content type of a watch.
 pub const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -157,6 +158,17 @@ pub fn namespace(name: &str, revision: u64) -> Reply {
     crate::fake::kube::protobuf(200, namespace.in_envelope("Namespace"))
 }
 
+/// The metadata of all namespaces.
+pub fn namespaces(namespaces: &Namespaces, revision: u64) -> Reply {
+    let metadata = namespaces.iter().map(|(name, labels)| pods::namespace(name, labels, revision));
+    crate::fake::kube::protobuf(200, pods::metadata_list(metadata, revision))
+}
+
+/// A frame of a watch with the metadata of a namespace.
+pub fn namespace_event(kind: &str, name: &str, labels: &[&str], revision: u64) -> Bytes {
+    frame(kind, &pods::namespace(name, labels, revision).in_envelope("PartialObjectMetadata"))
+}
+
 /// A frame of a watch: event type and object in its envelope.
 pub fn frame(kind: &str, envelope: &[u8]) -> Bytes {
     let event = message().text(1, kind).message(2, &message().bytes(1, envelope));
@@ -179,11 +191,22 @@ pub enum Bookmark {
     InitialEventsEnd,
 }
 
-pub fn bookmark(revision: u64, kind: Bookmark) -> Bytes {
-    let mut metadata = message().empty([1, 2, 3, 4, 5]).text(6, &revision.to_string()).zero([7]).empty([8]);
+fn bookmark_metadata(revision: u64, kind: Bookmark) -> Message {
+    let metadata = message().empty([1, 2, 3, 4, 5]).text(6, &revision.to_string()).zero([7]).empty([8]);
     if kind == Bookmark::InitialEventsEnd {
-        metadata = metadata.message(12, &message().text(1, "k8s.io/initial-events-end").text(2, "true"));
+        return metadata.message(12, &message().text(1, "k8s.io/initial-events-end").text(2, "true"));
     }
+    metadata
+}
+
+/// A bookmark of a watch for metadata.
+pub fn metadata_bookmark(revision: u64, kind: Bookmark) -> Bytes {
+    let object = message().message(1, &bookmark_metadata(revision, kind));
+    frame("BOOKMARK", &object.in_envelope("PartialObjectMetadata"))
+}
+
+pub fn bookmark(revision: u64, kind: Bookmark) -> Bytes {
+    let metadata = bookmark_metadata(revision, kind);
     let spec = message().empty([3, 6, 8, 9, 10]).zero([11, 12, 13]).empty([16, 17, 19, 24]);
     let status = message().empty([1, 3, 4, 5, 6, 9, 11, 14]).zero([17]);
     let pod = message().message(1, &metadata).message(2, &spec).message(3, &status);
