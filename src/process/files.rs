@@ -1,9 +1,9 @@
-//! Reads small files, on another thread if the caller must not block.
+//! Reads and replaces small files, on another thread if the caller must not block.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -38,8 +38,28 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(max_bytes, path)
 }
 
-/// Repeats a blocking read on other threads, one at a time: a read that hangs, as on a mount whose server is gone,
-/// blocks one thread.
+/// Replaces a file atomically by one that only its owner can read. The temporary file has the same name with `.new`, so
+/// that killed processes leave at most one.
+///
+/// # Errors
+///
+/// Errors of writing; the file is unchanged then.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(new, path)
+}
+
+/// Repeats a blocking read or write on other threads, one at a time: one that hangs, as on a mount whose server is
+/// gone, blocks one thread.
 pub struct BlockingRead<T>(Mutex<Option<PendingRead<T>>>);
 
 /// A read that was started, and when it times out.

@@ -2,6 +2,7 @@
 {{- define "supercargo.agentPod" -}}
 {{- $watches := eq .how "watch" -}}
 {{- with .root -}}
+{{- $keepsState := and $watches .Values.agent.departedPods .Values.agent.state.enabled -}}
 serviceAccountName: {{ include "supercargo.serviceAccount" . | quote }}
 automountServiceAccountToken: true
 enableServiceLinks: false
@@ -39,6 +40,9 @@ containers:
       - --debounce={{ .Values.agent.debounce }}
       {{- if not .Values.agent.departedPods }}
       - --no-departed-pods
+      {{- end }}
+      {{- if $keepsState }}
+      - --state=/var/lib/supercargo/state
       {{- end }}
       {{- end }}
       - --containers={{ .Values.agent.containers }}
@@ -133,6 +137,10 @@ containers:
       - name: token
         mountPath: /var/run/secrets/supercargo
         readOnly: true
+      {{- if $keepsState }}
+      - name: state
+        mountPath: /var/lib/supercargo
+      {{- end }}
       {{- with .Values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -168,6 +176,16 @@ volumes:
         - key: {{ quote .Values.compliance.token.key }}
           path: token
     {{- end }}
+  {{- if $keepsState }}
+  - name: state
+    {{- with .Values.agent.state.volume }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
+    emptyDir:
+      # Twice the maximum size of the file, since a new one replaces it.
+      sizeLimit: 32Mi
+    {{- end }}
+  {{- end }}
   {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

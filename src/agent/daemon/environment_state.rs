@@ -11,7 +11,7 @@ use super::timing::TrackDeparted;
 use super::watch_state::{Target, WatchState};
 use crate::agent::EnvironmentConfig;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
-use crate::domain::live::departed_pods::{DepartedPods, Limits};
+use crate::domain::live::departed_pods::{DepartedPod, DepartedPods, Limits};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::live_set::{LiveSet, Tally};
 use crate::domain::model::NamespaceName;
@@ -45,17 +45,25 @@ impl EnvironmentState {
         config: &EnvironmentConfig,
         watches: &[WatchState],
         track_departed: TrackDeparted,
+        restored: Option<(Revision, Vec<DepartedPod>)>,
     ) -> Self {
+        let selection = &config.selection;
+        let mut departed_pods = DepartedPods::new(Limits::default());
+        if let Some((accepted, pods)) = restored {
+            // Labels are not known yet, and selected the namespaces before.
+            departed_pods.restore(accepted, pods, |namespace| {
+                selection.selects(namespace) || selection.label_selector_for(namespace).is_some()
+            });
+        }
         let is_needed = |watch: &WatchState| match &watch.target {
-            Target::Pods(scope) => scope.as_ref().is_none_or(|name| config.selection.selects(name.as_str())),
-            Target::Namespaces => config.selection.has_label_selector(),
+            Target::Pods(scope) => scope.as_ref().is_none_or(|name| selection.selects(name.as_str())),
+            Target::Namespaces => selection.has_label_selector(),
         };
         let needed = watches.iter().enumerate().filter(|(_, watch)| is_needed(watch));
         Self {
             watches: needed.map(|(n, _)| n).collect(),
             config: config.clone(),
-            departed_pods: (track_departed == TrackDeparted::On)
-                .then(|| DepartedPods::new(Limits::default())),
+            departed_pods: (track_departed == TrackDeparted::On).then_some(departed_pods),
             existence: BTreeMap::new(),
             is_confirmed: false,
             last_view: None,

@@ -14,7 +14,7 @@ use super::environment_state::{EnvironmentState, ReportState};
 use super::metrics::{self, Metrics};
 use super::timing::{Timing, TrackDeparted};
 use super::watch_state::{Target, WatchState};
-use crate::agent::{Plan, intake};
+use crate::agent::{EnvironmentConfig, Plan, intake};
 use crate::api::Client;
 use crate::cluster::{EventType, PodName, Unreadable, WatchEvent};
 use crate::domain::live::cadence::{Knowledge, View};
@@ -23,6 +23,7 @@ use crate::domain::live::departed_pods::{Contents, DepartedPods};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::live_set::{LiveSet, Snapshot};
+use crate::domain::live::saved_state::SavedState;
 use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
 
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     changed: Vec<Notify>,
     /// Wakes the lookups when a list is complete.
     list_completed: Notify,
+    /// Wakes the task that writes the state file.
+    departed_pods_changed: Notify,
     plan: Plan,
     client: Client,
     pub(super) metrics: Metrics,
@@ -65,6 +68,7 @@ impl Shared {
         client: Client,
         track_departed: TrackDeparted,
         timing: &Timing,
+        mut restored: SavedState,
         registry: &mut Registry,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
@@ -79,17 +83,18 @@ impl Shared {
                 names.iter().cloned().map(Some).map(Target::Pods).map(watch).collect()
             }
         };
-        let new = |config| EnvironmentState::new(config, &watches, track_departed);
+        let new = |config: &EnvironmentConfig| {
+            let restored = restored.environments.remove(config.name.as_str());
+            EnvironmentState::new(config, &watches, track_departed, restored)
+        };
         let environments: Vec<_> = plan.environments.iter().map(new).collect();
+        let mut live_set = LiveSet::new(selections, plan.counting);
+        live_set.continue_from(restored.revision);
         Self {
             changed: environments.iter().map(|_| Notify::new()).collect(),
-            state: Mutex::new(State {
-                live_set: LiveSet::new(selections, plan.counting),
-                watches,
-                environments,
-                unattributed: VecDeque::new(),
-            }),
+            state: Mutex::new(State { live_set, watches, environments, unattributed: VecDeque::new() }),
             list_completed: Notify::new(),
+            departed_pods_changed: Notify::new(),
             plan: plan.clone(),
             client,
             metrics: Metrics::new(registry),
@@ -125,6 +130,7 @@ impl Shared {
                     }
                 }
                 unattributed.retain(|(departure, _)| !is_known(departure));
+                self.departed_pods_changed.notify_one();
             }
             WatchEvent::Applied(Err(Unreadable { problem, .. })) => {
                 watch.warn_unreadable(&intake::namespace_warning(&problem), Instant::now());
@@ -159,16 +165,16 @@ impl Shared {
                     reset_views(&mut state.environments);
                     watch.warn_unreadable(&intake::warning(&problem), Instant::now());
                 }
-                state.record_departures(added.departures);
+                self.record_departures(state, added.departures);
             }
             WatchEvent::Deleted(pod) if self.plan.excludes(&pod) => {}
             WatchEvent::Deleted(pod) => {
                 let departure = live_set.remove(scope, &pod);
-                state.record_departures(departure);
+                self.record_departures(state, departure);
             }
             WatchEvent::DeletedByName(PodName { namespace, name }) => {
                 let departure = live_set.remove_named(scope, &namespace, &name);
-                state.record_departures(departure);
+                self.record_departures(state, departure);
             }
             WatchEvent::Complete => {
                 let mut departures = Vec::new();
@@ -176,7 +182,7 @@ impl Shared {
                 let diff = live_set.complete(scope, |departure| departures.push(departure));
                 reset_views(&mut state.environments);
                 watch.list_completed(was_listed, diff, Instant::now(), &self.metrics);
-                state.record_departures(departures);
+                self.record_departures(state, departures);
                 self.list_completed.notify_one();
             }
             event => self.track(state, n, event),
@@ -287,7 +293,45 @@ impl Shared {
             self.lock().environments.get_mut(n).and_then(|e| e.departed_pods.as_mut())
         {
             departed_pods.report_accepted(set, contents);
+            self.departed_pods_changed.notify_one();
         }
+    }
+
+    /// Records that pods departed.
+    fn record_departures(&self, state: &mut State, departures: impl IntoIterator<Item = Departure>) {
+        let left = state.live_set.latest();
+        for departure in departures {
+            let namespace = &*departure.artifact.namespace;
+            for (n, environment) in state.environments.iter_mut().enumerate() {
+                if let Some(selected) = state.live_set.selected_since(n, namespace) {
+                    environment.record_departure(&departure, left, selected);
+                }
+            }
+            if state.live_set.awaits_labels(namespace) {
+                state.unattributed.push_back((departure, left));
+                if state.unattributed.len() > MAX_UNATTRIBUTED {
+                    state.unattributed.pop_front();
+                }
+            }
+            self.departed_pods_changed.notify_one();
+        }
+    }
+
+    /// Waits until departed pods may have changed.
+    pub(super) async fn departed_pods_changed(&self) {
+        self.departed_pods_changed.notified().await;
+    }
+
+    /// The content of the state file, and its number of changes; `None` if the file has this number.
+    pub(super) fn save(&self, written: Option<u64>) -> Option<(u64, SavedState)> {
+        let state = self.lock();
+        let all =
+            || state.environments.iter().filter_map(|e| Some((&e.config.name, e.departed_pods.as_ref()?)));
+        let changes = all().map(|(_, departed_pods)| departed_pods.changes()).sum();
+        (written != Some(changes)).then(|| {
+            let environments = all().map(|(name, pods)| (name.as_str().to_owned(), pods.save())).collect();
+            (changes, SavedState { revision: state.live_set.latest(), environments })
+        })
     }
 
     /// Number of unreported departed pods.
@@ -360,26 +404,5 @@ impl Shared {
 fn reset_views(environments: &mut [EnvironmentState]) {
     for environment in environments {
         environment.last_view = None;
-    }
-}
-
-impl State {
-    /// Records that pods departed.
-    fn record_departures(&mut self, departures: impl IntoIterator<Item = Departure>) {
-        let left = self.live_set.latest();
-        for departure in departures {
-            let namespace = &*departure.artifact.namespace;
-            for (n, environment) in self.environments.iter_mut().enumerate() {
-                if let Some(selected) = self.live_set.selected_since(n, namespace) {
-                    environment.record_departure(&departure, left, selected);
-                }
-            }
-            if self.live_set.awaits_labels(namespace) {
-                self.unattributed.push_back((departure, left));
-                if self.unattributed.len() > MAX_UNATTRIBUTED {
-                    self.unattributed.pop_front();
-                }
-            }
-        }
     }
 }

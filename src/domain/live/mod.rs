@@ -12,5 +12,6 @@ pub mod labels;
 pub mod live_set;
 pub mod pod;
 pub mod report;
+pub mod saved_state;
 pub mod selection;
 pub mod watch;

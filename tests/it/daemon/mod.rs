@@ -35,6 +35,7 @@ pub mod rules;
 mod selections;
 pub mod shop;
 mod sidecar;
+mod state_file;
 mod tokens;
 mod watches;
 

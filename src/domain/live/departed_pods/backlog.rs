@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::live::departure::Revision;
 use crate::domain::model::{Artifact, OwnerReference};
 
@@ -12,8 +14,8 @@ use crate::domain::model::{Artifact, OwnerReference};
 const ENTRY_BYTES: usize = 128;
 
 /// A departed pod that no accepted report contained.
-#[derive(Debug, Clone)]
-pub(super) struct DepartedPod {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DepartedPod {
     pub(super) artifact: Artifact,
     /// First revision that contained the artifact.
     pub(super) since: Revision,

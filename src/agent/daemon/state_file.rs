@@ -1,0 +1,169 @@
+//! The state file (`--state`), which keeps departed pods that no accepted report contained over a restart.
+//!
+//! `daemon` reads it at the start and runs the task that writes it. Both use another thread, because a file system may
+//! hang. A failure is logged, a failed write also counted; neither stops the daemon.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::shared::Shared;
+use super::timing::Timing;
+use crate::agent::{Plan, pluralize};
+use crate::api::Client;
+use crate::cluster::Cluster;
+use crate::domain::escape::Escaped;
+use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::live::saved_state::{Ignored, MAX_BYTES, Origin, SavedState};
+use crate::process::error_causes;
+use crate::process::files::{BlockingRead, read_regular, replace};
+
+/// Maximum pause between two writes.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// The state file of this agent.
+pub(super) struct StateFile {
+    path: PathBuf,
+    origin: Arc<Origin>,
+    /// Pause between two writes: the debounce.
+    pause: Duration,
+    timeout: Duration,
+    reminder_interval: Duration,
+    /// Number of changes of the departed pods that the file contains; `None` if there is no file.
+    written: Option<u64>,
+    writes: BlockingRead<(u64, io::Result<()>)>,
+    failures: FailureLog,
+}
+
+/// Why nothing was restored.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Ignored(#[from] Ignored),
+    #[error("timed out after {0:?}")]
+    Hangs(Duration),
+}
+
+impl StateFile {
+    pub(super) fn new(path: PathBuf, cluster: &Cluster, client: &Client, timing: &Timing) -> Self {
+        let origin = Origin {
+            cluster: cluster.url(),
+            service: client.base_url().to_string(),
+            organization: client.organization().as_str().to_owned(),
+        };
+        Self {
+            path,
+            origin: Arc::new(origin),
+            pause: timing.cadence.debounce.min(MAX_PAUSE),
+            timeout: timing.file_timeout,
+            reminder_interval: timing.reminder_interval,
+            written: None,
+            writes: BlockingRead::default(),
+            failures: FailureLog::new(timing.reminder_interval),
+        }
+    }
+
+    /// Reads the departed pods of the environments of the plan. A file that cannot be used is ignored with a warning.
+    pub(super) async fn read(&mut self, plan: &Plan) -> SavedState {
+        let (path, origin) = (self.path.clone(), Arc::clone(&self.origin));
+        let read = move || -> Result<_, Unusable> {
+            let bytes = read_regular(MAX_BYTES as u64, &path)?;
+            Ok(SavedState::decode(&bytes, &origin, unix_time())?)
+        };
+        let result = BlockingRead::default().run(self.timeout, read).await;
+        let mut state = match result.unwrap_or(Err(Unusable::Hangs(self.timeout))) {
+            Ok(state) => state,
+            Err(Unusable::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return SavedState::default();
+            }
+            Err(error) => {
+                let cause = error_causes::describe(&error);
+                tracing::warn!("ignoring the state file {self}: {cause}");
+                SavedState::default()
+            }
+        };
+        self.written = Some(0);
+        state.environments.retain(|name, (_, pods)| {
+            let is_reported = plan.environments.iter().any(|environment| environment.name.as_str() == name);
+            let (name, departed) = (Escaped(name), pods.len() as u64);
+            let pods = pluralize(departed, "departed pod");
+            match (is_reported, departed) {
+                (_, 0) => {}
+                (true, _) => tracing::info!(departed, "{name}: restored {pods} from {self}"),
+                (false, _) => tracing::warn!(
+                    departed,
+                    "ignoring {pods} in the state file {self}: this agent does not report {name}"
+                ),
+            }
+            is_reported
+        });
+        state
+    }
+
+    /// Writes the file after changes until the daemon ends.
+    pub(super) async fn run(mut self, shared: Arc<Shared>, end: CancellationToken) {
+        loop {
+            // Before the write, so that the last one contains the results of the last reports.
+            let is_ending = end.is_cancelled();
+            let has_tried = self.write(&shared).await;
+            if is_ending {
+                return;
+            }
+            if has_tried {
+                let _ = timeout(self.pause, end.cancelled()).await;
+            }
+            tokio::select! {
+                () = end.cancelled() => {}
+                // A failed write is repeated without a change.
+                _ = timeout(self.reminder_interval, shared.departed_pods_changed()) => {}
+            }
+        }
+    }
+
+    /// Writes the file if departed pods changed. Returns whether it tried.
+    async fn write(&mut self, shared: &Shared) -> bool {
+        let Some((changes, state)) = shared.save(self.written) else { return false };
+        let (path, origin) = (self.path.clone(), Arc::clone(&self.origin));
+        let write = move || (changes, write(&path, &state, &origin));
+        let cause = match self.writes.run(self.timeout, write).await {
+            // The number is lower if an earlier write timed out and has ended now.
+            Some((changes, Ok(()))) => {
+                self.written = Some(changes);
+                if let Some((_, lasted)) = self.failures.recovered(Instant::now()) {
+                    tracing::info!("wrote the state file {self} again after {lasted:.0?}");
+                }
+                return true;
+            }
+            Some((_, Err(error))) => error_causes::describe(&error),
+            None => format!("timed out after {:?}", self.timeout),
+        };
+        shared.metrics.state_write_failures.inc();
+        match self.failures.failed(&cause, Instant::now()) {
+            LogAction::Suppress => tracing::debug!("failed to write the state file {self}: {cause}"),
+            LogAction::New | LogAction::Ongoing(..) => tracing::warn!(
+                "failed to write the state file {self}: {cause}; a restart loses unreported departed pods"
+            ),
+        }
+        true
+    }
+}
+
+impl std::fmt::Display for StateFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "\"{}\"", Escaped(&self.path.display().to_string()))
+    }
+}
+
+fn write(path: &Path, state: &SavedState, origin: &Origin) -> io::Result<()> {
+    replace(path, &state.encode(origin, unix_time())?)
+}
+
+fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,276 @@
+//! The content of the agent's state file: departed pods, and the revisions that they refer to.
+//!
+//! `agent` reads and writes the file. Its first line describes the rest, which has one pod per line.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::departed_pods::DepartedPod;
+use super::departure::Revision;
+use crate::domain::model::Fingerprint;
+
+/// Version of the format.
+const VERSION: u32 = 1;
+
+/// Maximum size of the file, in bytes.
+pub const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Maximum size of the lines of pods, in bytes; further pods are left out. The first line fits into the rest.
+const MAX_POD_BYTES: usize = 15 * 1024 * 1024;
+
+/// Files that were written longer ago are ignored: the service would record the pods at the time of the report.
+const MAX_AGE: Duration = Duration::from_hours(7 * 24);
+
+/// The cluster and the destination of an agent. The file of another agent is ignored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// URL of the API server.
+    pub cluster: String,
+    /// URL of the service.
+    pub service: String,
+    /// Organization in the service.
+    pub organization: String,
+}
+
+/// Departed pods that no accepted report contained.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavedState {
+    /// Revision of the live set.
+    pub revision: Revision,
+    /// The last accepted revision and the departed pods of each environment.
+    pub environments: BTreeMap<String, (Revision, Vec<DepartedPod>)>,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    version: u32,
+    /// Unix time in seconds.
+    written_at: u64,
+    origin: Origin,
+    revision: Revision,
+    /// The last accepted revision of each environment.
+    accepted: BTreeMap<String, Revision>,
+    /// SHA-256 of the other lines.
+    sha256: Fingerprint,
+}
+
+/// The part of the first line that all versions have.
+#[derive(Deserialize)]
+struct AnyHeader {
+    version: u32,
+}
+
+/// Any other line.
+#[derive(Serialize, Deserialize)]
+struct Line<E, P> {
+    environment: E,
+    pod: P,
+}
+
+/// Why a file is ignored.
+#[derive(Debug, thiserror::Error)]
+pub enum Ignored {
+    /// The content is not what an agent wrote.
+    #[error("it is corrupt")]
+    Corrupt(#[source] Corruption),
+    /// Another version of the program wrote the file.
+    #[error("it has format {0}, expected {VERSION}")]
+    Version(u32),
+    /// The file was written too long ago.
+    #[error("it was written {} h ago, expected at most {} h", .0.as_secs() / 3600, MAX_AGE.as_secs() / 3600)]
+    Old(Duration),
+    /// The file is from another cluster, service or organization.
+    #[error(
+        "it is from {} for {} of {}, expected {} for {} of {}",
+        .0.cluster, .0.organization, .0.service, .1.cluster, .1.organization, .1.service
+    )]
+    Foreign(Box<Origin>, Box<Origin>),
+}
+
+/// The kind of a corruption.
+#[derive(Debug, thiserror::Error)]
+pub enum Corruption {
+    /// A line is no JSON of the expected type.
+    #[error(transparent)]
+    Line(#[from] serde_json::Error),
+    /// The pods are not those that were written.
+    #[error("the checksum does not match")]
+    Checksum,
+}
+
+impl SavedState {
+    /// The content of the file; `now` is Unix time.
+    ///
+    /// # Errors
+    ///
+    /// Errors of serialization.
+    pub fn encode(&self, origin: &Origin, now: Duration) -> Result<Vec<u8>, serde_json::Error> {
+        let mut lines = Vec::new();
+        'pods: for (environment, (_, pods)) in &self.environments {
+            for pod in pods {
+                let end = lines.len();
+                serde_json::to_writer(&mut lines, &Line { environment, pod })?;
+                lines.push(b'\n');
+                if lines.len() > MAX_POD_BYTES {
+                    lines.truncate(end);
+                    break 'pods;
+                }
+            }
+        }
+        let accepted = self.environments.iter().map(|(name, (accepted, _))| (name.clone(), *accepted));
+        let header = Header {
+            version: VERSION,
+            written_at: now.as_secs(),
+            origin: origin.clone(),
+            revision: self.revision,
+            accepted: accepted.collect(),
+            sha256: Fingerprint::from_content(&lines),
+        };
+        let mut bytes = serde_json::to_vec(&header)?;
+        bytes.push(b'\n');
+        bytes.append(&mut lines);
+        Ok(bytes)
+    }
+
+    /// The state in a file; `now` is Unix time.
+    ///
+    /// # Errors
+    ///
+    /// [`Ignored`].
+    pub fn decode(bytes: &[u8], origin: &Origin, now: Duration) -> Result<Self, Ignored> {
+        let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
+        let (first, lines) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let AnyHeader { version } = parse(first)?;
+        if version != VERSION {
+            return Err(Ignored::Version(version));
+        }
+        let header: Header = parse(first)?;
+        if header.sha256 != Fingerprint::from_content(lines) {
+            return Err(Ignored::Corrupt(Corruption::Checksum));
+        }
+        if header.origin != *origin {
+            return Err(Ignored::Foreign(Box::new(header.origin), Box::new(origin.clone())));
+        }
+        let age = now.saturating_sub(Duration::from_secs(header.written_at));
+        if age > MAX_AGE {
+            return Err(Ignored::Old(age));
+        }
+        let environments = header.accepted.into_iter().map(|(name, accepted)| (name, (accepted, Vec::new())));
+        let mut state = Self { revision: header.revision, environments: environments.collect() };
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let Line::<String, DepartedPod> { environment, pod } = parse(line)?;
+            state.environments.entry(environment).or_default().1.push(pod);
+        }
+        Ok(state)
+    }
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> Result<T, Ignored> {
+    serde_json::from_slice(line).map_err(|error| Ignored::Corrupt(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::domain::live::departed_pods::{Contents, DepartedPods, Limits};
+    use crate::domain::live::departure::Departure;
+    use crate::domain::model::{Artifact, Digests, OwnerReference, Workload};
+
+    const NOW: Duration = Duration::from_secs(1_700_000_000);
+
+    fn origin(cluster: &str) -> Origin {
+        let (service, organization) = ("https://compliance.example.com".to_owned(), "acme".to_owned());
+        Origin { cluster: cluster.to_owned(), service, organization }
+    }
+
+    /// Departed pods, of which the service accepted none, although it accepted revision 1.
+    fn departed_pods(count: usize, owner: &str) -> (DepartedPods, Revision) {
+        let mut revision = Revision::default().next();
+        let mut departed_pods = DepartedPods::new(Limits::default());
+        departed_pods.report_accepted(revision, Contents::Running);
+        for n in 0..count {
+            let owner = OwnerReference {
+                name: Some(owner.into()),
+                controller: Some(true),
+                ..OwnerReference::default()
+            };
+            let digests = Digests::from_iter([("registry/job:1".into(), Fingerprint::from_content(&[1]))]);
+            let artifact = Artifact {
+                namespace: ["shop", "pay"][n % 2].into(),
+                pod_name: format!("job-{n}").into(),
+                created_at: 1_700_000_000,
+                workload: Arc::new(Workload { digests, owners: [owner].into() }),
+            };
+            let since = revision.next();
+            revision = since.next();
+            departed_pods.insert(Departure { artifact, since }, revision);
+        }
+        (departed_pods, revision)
+    }
+
+    fn state(count: usize, owner: &str) -> SavedState {
+        let (departed_pods, revision) = departed_pods(count, owner);
+        SavedState { revision, environments: [("prod".to_owned(), departed_pods.save())].into() }
+    }
+
+    #[test]
+    fn restored_pods_are_kept_until_an_accepted_report_contains_them() {
+        let (before, revision) = departed_pods(3, "job");
+        let bytes = state(3, "job").encode(&origin("a"), NOW).unwrap();
+        let mut state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
+        assert_eq!(state, self::state(3, "job"));
+        let (accepted, pods) = state.environments.remove("prod").unwrap();
+        let mut after = DepartedPods::new(Limits::default());
+        after.restore(accepted, pods.clone(), |_| true);
+        assert_eq!((after.artifacts(), after.save()), (before.artifacts(), before.save()));
+        after.report_accepted(revision, Contents::Running);
+        assert_eq!(after.len(), 3);
+        after.report_accepted(revision, Contents::RunningAndDeparted);
+        assert!(after.is_empty());
+        after.restore(accepted, pods, |namespace| namespace == "pay");
+        assert_eq!(after.len(), 1);
+    }
+
+    #[test]
+    fn corrupt_old_and_foreign_files_are_ignored() {
+        let bytes = state(2, "job").encode(&origin("a"), NOW).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let changed = |old: &str, new: &str| text.replace(old, new).into_bytes();
+        let day = Duration::from_hours(24);
+        for (bytes, cluster, now, expected) in [
+            (Vec::new(), "a", NOW, "it is corrupt"),
+            (b"environments: []".to_vec(), "a", NOW, "it is corrupt"),
+            (bytes[..40].to_vec(), "a", NOW, "it is corrupt"),
+            (bytes[..bytes.len() - 1].to_vec(), "a", NOW, "it is corrupt"),
+            (changed("job-1", "job-2"), "a", NOW, "it is corrupt"),
+            (changed("\"version\":1", "\"version\":2,\"new\":1"), "a", NOW, "it has format 2, expected 1"),
+            (bytes.clone(), "a", NOW + day * 8, "it was written 192 h ago, expected at most 168 h"),
+            (
+                bytes.clone(),
+                "b",
+                NOW,
+                "it is from a for acme of https://compliance.example.com, \
+                 expected b for acme of https://compliance.example.com",
+            ),
+        ] {
+            let error = SavedState::decode(&bytes, &origin(cluster), now).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+        // The clock was set back.
+        assert!(SavedState::decode(&bytes, &origin("a"), NOW.saturating_sub(day)).is_ok());
+    }
+
+    #[test]
+    fn pods_beyond_the_maximum_size_are_left_out() {
+        let bytes = state(1_000, &"x".repeat(16 * 1024)).encode(&origin("a"), NOW).unwrap();
+        assert!((MAX_POD_BYTES - 32 * 1024..MAX_BYTES).contains(&bytes.len()), "{}", bytes.len());
+        let state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
+        assert!(state.environments["prod"].1.len() > 900);
+    }
+}
