@@ -365,7 +365,10 @@ impl Shared {
             names.filter(|name| environment.existence_of(name, live_set) != Existence::Exists)
         });
         let is_listed = |name: &NamespaceName| {
-            let covers = |watch: &&WatchState| matches!(&watch.target, Target::Pods(scope) if scope.as_ref().is_none_or(|scope| scope == name));
+            let covers = |watch: &&WatchState| match &watch.target {
+                Target::Pods(scope) => scope.as_ref().is_none_or(|scope| scope == name),
+                Target::Namespaces => false,
+            };
             watches.iter().find(covers).is_some_and(|watch| watch.is_listed(live_set))
         };
         named.filter(|name| is_listed(name)).cloned().collect()
