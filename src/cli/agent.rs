@@ -204,7 +204,9 @@ impl Agent {
         let deadline = Deadline::after(self.once_only.timeout, Backoff::default());
         let source = self.source(deadline).await.map_err(|failure| vec![failure])?;
         let client = match (client, &source) {
-            (Some(client), Source::Cluster(cluster)) => Some(self.identify(client, cluster).await),
+            (Some(client), Source::Cluster(cluster)) => {
+                Some(self.identify(client, cluster, deadline.remaining()).await)
+            }
             (client, _) => client,
         };
         let mut stdout = io::stdout();
@@ -233,7 +235,7 @@ impl Agent {
         (timing.cadence.interval, timing.cadence.debounce) = (self.watching.interval, self.watching.debounce);
         let connect = async {
             let cluster = self.cluster(CONFIGURATION_TIMEOUT).await?;
-            let client = self.identify(client, &cluster).await;
+            let client = self.identify(client, &cluster, IDENTITY_TIMEOUT).await;
             Ok::<_, Failure>((cluster, client))
         };
         let (cluster, client) = tokio::select! {
@@ -311,14 +313,15 @@ impl Agent {
     }
 
     /// Adds the identity of the cluster to the reports of a client, if it is to be sent and can be read.
-    async fn identify(&self, client: Client, cluster: &Cluster) -> Client {
+    async fn identify(&self, client: Client, cluster: &Cluster, within: Duration) -> Client {
         if !self.cluster.cluster_identity {
             return client;
         }
-        let cause = match timeout(IDENTITY_TIMEOUT, cluster.identity()).await {
+        let within = within.min(IDENTITY_TIMEOUT);
+        let cause = match timeout(within, cluster.identity()).await {
             Ok(Ok(identity)) => return client.with_cluster(&identity),
             Ok(Err(error)) => error_causes::with_hint(&error_causes::describe(&error), error.hint()),
-            Err(_) => format!("timed out after {IDENTITY_TIMEOUT:?}"),
+            Err(_) => format!("timed out after {within:?}"),
         };
         tracing::info!("reporting without the identity of the cluster (--cluster-identity): {cause}");
         client
