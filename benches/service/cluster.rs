@@ -10,20 +10,28 @@ pub(super) const PROXY: u64 = 1 << 60;
 
 /// A cluster as JSON of its deployments.
 pub(super) struct Cluster {
+    number: usize,
     deployments: Vec<String>,
     rollouts: usize,
 }
 
 impl Cluster {
     pub(super) fn new(pods: usize) -> Self {
-        Self { deployments: (0..pods / REPLICAS).map(|n| deployment(n, 0)).collect(), rollouts: 0 }
+        Self::numbered(0, pods)
+    }
+
+    /// A cluster whose pods differ from those of other numbers. Every other deployment runs an image that all clusters
+    /// run.
+    pub(super) fn numbered(number: usize, pods: usize) -> Self {
+        let deployments = (0..pods / REPLICAS).map(|n| deployment(number, n, 0)).collect();
+        Self { number, deployments, rollouts: 0 }
     }
 
     /// Replaces the image and the pods of the next deployment.
     pub(super) fn roll_out(&mut self) {
         self.rollouts += 1;
         let n = self.rollouts % self.deployments.len();
-        self.deployments[n] = deployment(n, self.rollouts);
+        self.deployments[n] = deployment(self.number, n, self.rollouts);
     }
 
     pub(super) fn body(&self) -> Vec<u8> {
@@ -32,20 +40,21 @@ impl Cluster {
 }
 
 /// JSON of the pods of a deployment's revision, about 550 bytes each.
-fn deployment(n: usize, revision: usize) -> String {
+fn deployment(cluster: usize, n: usize, revision: usize) -> String {
     let mut json = String::new();
+    let own_image = if n.is_multiple_of(2) { 0 } else { cluster << 48 };
     for replica in 0..REPLICAS {
         let namespace = format!("team-{:04}", n / 40);
-        let owner = format!("service-{:02}-{:010x}", n % 40, n * 1_000_003 + revision);
+        let owner = format!("service-{:02}-{:010x}", n % 40, (cluster * 4_096 + n) * 1_000_003 + revision);
         let comma = if replica == 0 { "" } else { "," };
         write!(
             json,
             r#"{comma}{{"podName":"{owner}-{replica:05x}","namespace":"{namespace}","digests":{{"registry.example.com/{namespace}/service-{:02}:1.{revision}.0":"{:064x}","registry.example.com/mesh/proxy:2.14.1":"{:064x}"}},"creationTimestamp":{},"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{owner}","uid":"6d5f8b7c-9d00-4000-8000-{:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
             n % 40,
-            (n << 32) + revision + 1,
+            own_image + (n << 32) + revision + 1,
             PROXY,
             1_700_000_000 + revision,
-            (n << 24) + revision,
+            (cluster << 36) + (n << 24) + revision,
         )
         .unwrap();
     }

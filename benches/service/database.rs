@@ -152,6 +152,13 @@ impl Database {
         processes.iter().filter_map(|process| cpu_of(process.unsigned_abs(), "postgres")).sum()
     }
 
+    /// Number of connections to PostgreSQL, without those of the bench.
+    pub(super) fn connections(&self) -> i64 {
+        let Pool::Postgres { pool, .. } = &self.pool else { return 0 };
+        let all = self.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()");
+        all - i64::from(pool.size())
+    }
+
     /// Runs the maintenance that the database would do later, after many inserts.
     pub(super) fn maintain(&self) {
         match self.pool {

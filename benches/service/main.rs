@@ -7,7 +7,8 @@
 //!
 //! Arguments select parts: `cargo bench --bench service -- sqlite live trails`. `pages` requests pages as a browser does;
 //! their size must stay within its bound, their time is only printed. `scaling` runs alone and only on request; it
-//! measures how the cost of operations and pages grows, see `scaling/mod.rs`.
+//! measures how the cost of operations and pages grows, see `scaling/mod.rs`. `fleet` simulates many agents, also alone and
+//! only on request, see `fleet/mod.rs`.
 
 #![expect(
     clippy::cast_precision_loss,
@@ -27,6 +28,7 @@ mod budgets;
 mod cluster;
 mod database;
 mod figures;
+mod fleet;
 mod identity;
 mod pages;
 mod reading;
@@ -50,8 +52,9 @@ const CLIENTS: usize = 8;
 const DATABASES: [&str; 2] = ["sqlite", "postgres"];
 const OPERATIONS: [&str; 8] =
     ["unchanged", "changed", "live", "trails", "gate", "identity", "reading", "pages"];
-/// Argument that runs only this part.
+/// Arguments that run only this part.
 const SCALING: &str = "scaling";
+const FLEET: &str = "fleet";
 
 /// Organizations and their number of trails.
 const SIZES: [(&str, u64); 3] = [("small", 10_000), ("bench", 100_000), ("large", 1_000_000)];
@@ -76,6 +79,10 @@ fn main() {
     }
     if has_argument(SCALING) {
         scaling::run(&engines);
+        return;
+    }
+    if has_argument(FLEET) {
+        fleet::run(&engines);
         return;
     }
     for engine in &engines {

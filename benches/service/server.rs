@@ -43,6 +43,15 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start(database: &Database, organizations: &[Organization]) -> Self {
+        Self::start_with(database, organizations, &[])
+    }
+
+    /// Starts a service with further arguments.
+    pub(super) fn start_with(
+        database: &Database,
+        organizations: &[Organization],
+        arguments: &[String],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut bootstrap = "generation: 1\norganizations:\n".to_owned();
         for Organization { name, tokens, settings } in organizations {
@@ -63,6 +72,7 @@ impl Server {
             .envs(tokens.map(|name| (format!("TOKEN_{name}"), token(name))))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--bootstrap"])
             .arg(folder.path().join("bootstrap.yaml"))
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&log).unwrap())
             .spawn()
@@ -73,8 +83,9 @@ impl Server {
             let log = std::fs::read_to_string(&log).unwrap();
             assert!(begin.elapsed() < Duration::from_mins(1), "{log}");
             assert!(server.process.try_wait().unwrap().is_none(), "{log}");
-            if let Some((_, rest)) = log.split_once("serving on http://") {
-                rest.split_once(',').unwrap().0.clone_into(&mut server.address);
+            if let Some((_, rest)) = log.split_once("serving on http") {
+                let (address, _) = rest.split_once(',').unwrap();
+                address.trim_start_matches('s').trim_start_matches("://").clone_into(&mut server.address);
             }
             std::thread::sleep(Duration::from_millis(10));
         }

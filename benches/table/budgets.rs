@@ -132,7 +132,12 @@ pub(crate) struct Curve(fs::File);
 
 impl Curve {
     pub(crate) fn over(variable: &str) -> Self {
-        let file = output_folder("scaling").join(variable).with_extension("csv");
+        Self::new(variable, variable)
+    }
+
+    /// Costs in a file with another name than the variable.
+    pub(crate) fn new(name: &str, variable: &str) -> Self {
+        let file = output_folder("scaling").join(name).with_extension("csv");
         let mut file = fs::File::create(file).unwrap();
         writeln!(file, "{variable},cost,value,unit").unwrap();
         Self(file)

@@ -24,7 +24,7 @@ mod explain;
 mod history;
 mod noise;
 mod organizations;
-mod policy;
+pub(super) mod policy;
 mod replicas;
 mod results;
 mod rows;

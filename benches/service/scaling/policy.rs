@@ -14,7 +14,7 @@ const MAX_ATTESTED: usize = 500;
 
 /// Settings of an organization whose environments require one attestation. A long silence is allowed, because the bench
 /// inserts rows between reports.
-pub(super) fn environments_with_policy(names: impl IntoIterator<Item = impl Display>) -> String {
+pub(crate) fn environments_with_policy(names: impl IntoIterator<Item = impl Display>) -> String {
     let policy = format!("{{attestations: [{{flow: {FLOW}, name: {NAME}}}]}}");
     let names = names.into_iter();
     let lines = names.map(|name| format!("      - {{name: {name}, silentAfter: 7d, policy: {policy}}}\n"));
