@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{PASSING, attest};
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, Program};
-use crate::service::policies::{UNIT, attach, put as put_policy};
+use crate::service::policies::{attach, put as put_policy};
 use crate::service::{ADMIN, Database, TestService, pod, report};
 
 const INDEX: &str = "b573f87272754ac0159610b10f23b9072563041668f3ce3d0efddda2e13be551";
@@ -178,9 +178,8 @@ async fn image_of_buildah_is_compliant_under_each_of_its_digests() {
         pods.push(pod);
     }
     service.report(ADMIN, "prod", report(&pods)).await.expect(201);
-    put_policy(&service, ADMIN, "tested", &format!("digests: exact, {}", UNIT.replace("unit", "unit-tests")))
-        .await
-        .expect(201);
+    let policy = "digests: exact, attestations: [{name: unit-tests, type: junit}]";
+    put_policy(&service, ADMIN, "tested", policy).await.expect(201);
     attach(&service, "prod", &["tested"]).await.expect(200);
     let program = with_layout(attest("r.xml --image-layout image").file("r.xml", PASSING));
     let program = program.env("SUPERCARGO_BASE_URL", &service.base).env("SUPERCARGO_ORG", "acme");
