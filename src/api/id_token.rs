@@ -34,6 +34,9 @@ pub enum IdTokenError {
     /// Another status than 200.
     #[error("{0}")]
     Status(StatusCode),
+    /// Larger than a token needs to be.
+    #[error("the response is larger than {MAX_BYTES} bytes")]
+    TooLarge,
     /// The response has no token.
     #[error("the response is not JSON with a \"value\"")]
     NoToken,
@@ -79,7 +82,7 @@ pub(super) async fn request(
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         body.extend_from_slice(&chunk);
         if body.len() > MAX_BYTES {
-            return Err(IdTokenError::NoToken);
+            return Err(IdTokenError::TooLarge);
         }
     }
     let issued: Issued = serde_json::from_slice(&body).map_err(|_| IdTokenError::NoToken)?;

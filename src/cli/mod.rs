@@ -72,7 +72,7 @@ Exit codes:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch the pods of a cluster and report them
-    Agent(agent::Agent),
+    Agent(Box<agent::Agent>),
     /// List environments, flows, trails, artifacts, attestations, policies and other resources
     #[command(alias = "ls")]
     List(read::List),

@@ -66,7 +66,7 @@ impl Oidc {
             Self::Circleci => {
                 Some("the audience of CIRCLE_OIDC_TOKEN_V2 is the identifier of the organization")
             }
-            Self::File(_) => Some("whoever writes the file decides"),
+            Self::File(_) => Some("the program that writes the file chooses the audience"),
         };
         if let (Some(elsewhere), Some(_)) = (elsewhere, audience) {
             return Err(OidcError::Audience(elsewhere));

@@ -23,7 +23,8 @@ impl Transaction {
             let rows: Vec<TrailRow> = fetch_for_all!(
                 self,
                 |query| {
-                    query.push(COLUMNS).push(" FROM trails t WHERE t.organization = ");
+                    // SQLite would read all trails of the organization instead, if it had an index for this condition.
+                    query.push(COLUMNS).push(" FROM trails t WHERE t.organization || '' = ");
                     query.push_bind(organization).push(" AND t.id IN");
                 },
                 chunk.iter().copied(),

@@ -100,7 +100,7 @@ fn token_is_requested_again_after_a_transient_failure_only() {
         (
             Reply::json(200, format!("{{\"value\": \"{}\"}}", "x".repeat(100_000))),
             2,
-            "the response is not JSON",
+            "the response is larger than 65536 bytes",
         ),
     ] {
         let reply = std::sync::Mutex::new(Some(reply));

@@ -118,7 +118,7 @@ pub enum TokenError {
     #[error("its signature is invalid")]
     Signature,
     /// A claim is missing, or has an unexpected type or value.
-    #[error("its claim \"{0}\" is missing or invalid")]
+    #[error("its claim \"{0}\" is missing or invalid: expected {expected}", expected = expected(.0))]
     Claim(&'static str),
     /// For others.
     #[error("it is for another audience: expected \"{}\"", Escaped(.0))]
@@ -135,6 +135,16 @@ pub enum TokenError {
     /// No rule of the issuer.
     #[error("no rule of the issuer \"{}\" matches its claims", Escaped(.0))]
     NoRule(String),
+}
+
+/// The expected value of a claim.
+fn expected(claim: &str) -> &'static str {
+    match claim {
+        "sub" => "1 to 255 bytes without control characters",
+        "azp" => "the client ID",
+        "auth_time" => "seconds since 1970, not in the future",
+        _ => "seconds since 1970",
+    }
 }
 
 impl Claims {

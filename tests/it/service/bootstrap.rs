@@ -159,7 +159,8 @@ async fn mistake_in_issuer_is_reported_with_key(database: Database) {
     for (file, texts) in [
         (issuer("name: a/b", "claims: {sub: x}"), &["issuers[0].name", "at most 64 letters"][..]),
         (issuer("issuer: 'https://h/?a'", "claims: {sub: x}"), &["issuers[0].issuer", "without query"]),
-        (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an https URL"]),
+        (issuer("issuer: h", "claims: {sub: x}"), &["issuers[0].issuer", "expected an http or https URL"]),
+        (issuer("issuer: 'https://me@h'", "claims: {sub: x}"), &["issuers[0].issuer", "credentials"]),
         (issuer("audience: ''", "claims: {sub: x}"), &["issuers[0].audience", "1 to 255 bytes"]),
         (
             issuer("signIn: {clientId: x}", "claims: {sub: x}"),

@@ -13,7 +13,7 @@ use aws_lc_rs::signature::{
 };
 use aws_lc_rs::{encoding::AsDer, hmac};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use reqwest::Method;
 use serde_json::{Value, json};
 use supercargo::service::{Clock, ClockControl, Limits};
@@ -287,7 +287,7 @@ async fn token_with_each_algorithm_is_accepted(database: Database) {
 }
 
 async fn attack_gets_401_with_a_reason_that_quotes_nothing(database: Database) {
-    let (rsa, attacker) = (Key::rsa("k"), Key::ec("evil"));
+    let (rsa, attacker) = (Key::rsa("k"), Key::rsa("evil"));
     let (issuer, other) = (Issuer::start(&[&rsa]), Issuer::start(&[&rsa, &attacker]));
     let of_stranger = format!(
         "  - name: stranger2
@@ -315,10 +315,14 @@ async fn attack_gets_401_with_a_reason_that_quotes_nothing(database: Database) {
             encode(valid.to_string())
         )
     };
-    let forged = |header: Value| attacker.sign("ES256", header, &valid);
+    let forged = |header: Value| attacker.sign("RS256", header, &valid);
+    let keys_of_attacker = jwks(&[&attacker]).to_string();
+    let bait = Server::start(move |_| Reply::json(200, keys_of_attacker.clone()));
+    let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(&*der));
     let cut = |token: String| token[..token.len() - 8].to_owned();
     for (what, token, reason) in [
         ("HS256 with the public key", symmetric(der.as_ref()), "algorithm is not supported"),
+        ("HS256 with its PEM", symmetric(pem.as_bytes()), "algorithm is not supported"),
         (
             "HS256 with the modulus",
             symmetric(rsa.jwk()["n"].as_str().unwrap().as_bytes()),
@@ -329,9 +333,10 @@ async fn attack_gets_401_with_a_reason_that_quotes_nothing(database: Database) {
         ("RS256 without signature", unsigned("RS256"), "signature is invalid"),
         ("RS512", sign(json!({"alg": "RS512"}), json!({})), "algorithm is not supported"),
         ("alg of another type", sign(json!({"alg": 7}), json!({})), "Authorization: Bearer"),
-        ("jwk", forged(json!({"jwk": jwk, "kid": "k"})), "no key"),
-        ("jku", forged(json!({"jku": format!("{}/keys", other.server.url())})), "no key"),
-        ("x5u", forged(json!({"x5u": other.server.url(), "x5c": ["AAAA"]})), "no key"),
+        ("jwk", forged(json!({"jwk": jwk, "kid": "k"})), "signature is invalid"),
+        ("jku", forged(json!({"jku": bait.url(), "kid": "k"})), "signature is invalid"),
+        ("jku with an unknown key", forged(json!({"jku": bait.url()})), "no key"),
+        ("x5u", forged(json!({"x5u": bait.url(), "x5c": ["AAAA"]})), "no key"),
         ("crit", sign(json!({"crit": ["exp"]}), json!({})), "crit"),
         ("crit of another type", sign(json!({"crit": 1}), json!({})), "crit"),
         ("kid of another type", sign(json!({"kid": {"a": 1}}), json!({})), "Authorization: Bearer"),
@@ -369,11 +374,12 @@ async fn attack_gets_401_with_a_reason_that_quotes_nothing(database: Database) {
         assert!(status == 401 && message.contains(reason), "{what}: {status} {message}");
         assert!(!message.contains("payments-secret") && !message.contains("evil"), "{what}: {message}");
     }
+    assert!(bait.requests().is_empty());
     // A parser must not overflow its stack.
     let deep = format!("{}.{}.AAAA", encode(r#"{"alg":"RS256"}"#), encode("[".repeat(10_000)));
     assert_eq!(send(&service, &deep).await.0, 401);
     // The other organization accepts the tokens of its issuer, and no token of this one.
-    let of_other = attacker.sign("ES256", json!({}), &with(&valid, json!({"iss": other.server.url()})));
+    let of_other = attacker.sign("RS256", json!({}), &with(&valid, json!({"iss": other.server.url()})));
     service.get(&of_other, "/trails/stranger2").await.expect(200);
     service.get(&of_other, "/trails/acme").await.expect(401);
     service.get(&sign(json!({}), json!({})), "/trails/stranger2").await.expect(401);

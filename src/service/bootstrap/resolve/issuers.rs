@@ -57,10 +57,14 @@ fn resolve_issuer(issuer: file::Issuer, path: &Path) -> Result<Issuer, InvalidVa
         return Err(invalid("name", "expected at most 64 letters, digits, '-', '_', '.' or '~'"));
     }
     let parsed = url.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-    if !parsed
-        .is_some_and(|url| url.query().is_none() && url.fragment().is_none() && url.password().is_none())
-    {
-        return Err(invalid("issuer", "expected an https URL without query, fragment and credentials"));
+    let has_more = |url: &Url| {
+        url.query().is_some() || url.fragment().is_some() || url.password().is_some() || url.username() != ""
+    };
+    if parsed.is_none_or(|url| has_more(&url)) {
+        return Err(invalid(
+            "issuer",
+            "expected an http or https URL without query, fragment and credentials",
+        ));
     }
     let is_text = |text: &str| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
     let client_id = sign_in.as_ref().map(|sign_in| sign_in.client_id.clone());
