@@ -45,7 +45,7 @@ pub(crate) struct FlowArtifact {
 
 /// The other digests of an image.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub(crate) struct ImageDigests {
+pub(crate) struct RelatedDigests {
     /// The newest image indexes that list the artifact, with its platform
     image_indexes: Vec<PlatformManifest>,
     /// The manifests that the artifact lists
@@ -128,9 +128,9 @@ impl KnownArtifacts {
     }
 
     /// The other digests of the image of an artifact.
-    pub(crate) fn digests(&self, artifact: Fingerprint) -> ImageDigests {
+    pub(crate) fn digests(&self, artifact: Fingerprint) -> RelatedDigests {
         let (image_indexes, image_manifests) = image_indexes::of_artifact(&self.listed, artifact);
-        ImageDigests { image_indexes, image_manifests }
+        RelatedDigests { image_indexes, image_manifests }
     }
 
     /// An artifact in a flow.

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::domain::model::{Fingerprint, FlowName, RepositoryName, Timestamp, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, ExitedFrom, FlowArtifact, ImageDigests, KnownArtifacts, RunningIn,
+    ArtifactEvent, ArtifactHistory, ExitedFrom, FlowArtifact, KnownArtifacts, RelatedDigests, RunningIn,
     UNKNOWN_COMMIT,
 };
 use crate::service::http::hex_prefix::HexPrefix;
@@ -25,7 +25,7 @@ pub(crate) struct ArtifactDetails {
     #[serde(flatten)]
     artifact: FlowArtifact,
     #[serde(flatten)]
-    digests: ImageDigests,
+    digests: RelatedDigests,
     running: Vec<RunningIn>,
     /// Within the retention
     exited: Vec<ExitedFrom>,

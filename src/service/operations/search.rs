@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, FlowArtifact, ImageDigests, KnownArtifacts,
+    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RelatedDigests,
 };
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
@@ -70,7 +70,7 @@ pub(crate) struct FoundArtifact {
     /// Oldest first
     history: Vec<ArtifactEvent>,
     #[serde(flatten)]
-    digests: ImageDigests,
+    digests: RelatedDigests,
 }
 
 /// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
@@ -265,7 +265,7 @@ impl HashList {
 impl FoundArtifact {
     fn new(
         found: FlowArtifact,
-        digests: ImageDigests,
+        digests: RelatedDigests,
         history: &ArtifactHistory,
         site: &Site,
         events: Vec<ArtifactEvent>,
