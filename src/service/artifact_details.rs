@@ -129,7 +129,7 @@ impl KnownArtifacts {
 
     /// The other digests of the image of an artifact.
     pub(crate) fn digests(&self, artifact: Fingerprint) -> RelatedDigests {
-        let (image_indexes, image_manifests) = image_indexes::of_artifact(&self.listed, artifact);
+        let (image_indexes, image_manifests) = image_indexes::indexes_and_manifests(&self.listed, artifact);
         RelatedDigests { image_indexes, image_manifests }
     }
 

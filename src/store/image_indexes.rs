@@ -40,7 +40,7 @@ pub fn related(listed: &[ListedManifest]) -> impl Iterator<Item = Fingerprint> {
 
 /// The indexes that list an artifact, and the manifests that it lists.
 #[must_use]
-pub fn of_artifact(
+pub fn indexes_and_manifests(
     listed: &[ListedManifest],
     artifact: Fingerprint,
 ) -> (Vec<PlatformManifest>, Vec<PlatformManifest>) {

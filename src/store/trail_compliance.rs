@@ -23,7 +23,7 @@ impl Transaction {
             let rows: Vec<TrailRow> = fetch_for_all!(
                 self,
                 |query| {
-                    // SQLite would read all trails of the organization instead, if it had an index for this condition.
+                    // Not comparable with an index: SQLite would prefer one of the organization, and read all its trails.
                     query.push(COLUMNS).push(" FROM trails t WHERE t.organization || '' = ");
                     query.push_bind(organization).push(" AND t.id IN");
                 },

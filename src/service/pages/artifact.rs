@@ -144,7 +144,7 @@ impl ArtifactData {
             current_runs,
             past_runs: transaction.past_runs(organization, artifact).await?,
             rules,
-            digests: image_indexes::of_artifact(&listed, artifact),
+            digests: image_indexes::indexes_and_manifests(&listed, artifact),
             known_names: transaction.known_names(organization).await?,
         })
     }

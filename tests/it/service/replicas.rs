@@ -1,7 +1,8 @@
 //! Two replicas on one database that are killed at any time: each event is recorded once and delivered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -58,10 +59,12 @@ fn deliveries(receiver: &Server) -> BTreeMap<String, Delivery> {
 }
 
 async fn each_event_is_delivered_while_replicas_are_killed(database: Database) {
-    // The receiver stalls some responses, so that replicas are killed during a delivery.
-    let requests = AtomicUsize::new(0);
+    // The receiver stalls some responses, so that replicas are killed during a delivery. It stops after the last kill, since each
+    // delivery that times out delays the next attempt.
+    let (requests, has_stalls) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
+    let stalls = Arc::clone(&has_stalls);
     let receiver = Server::start(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 16 {
-        3 => Reply::Stall,
+        3 if stalls.load(Ordering::Relaxed) => Reply::Stall,
         _ => Reply::text(204, ""),
     });
     let mut replicas = [start(&database, &receiver), start(&database, &receiver)];
@@ -82,6 +85,7 @@ async fn each_event_is_delivered_while_replicas_are_killed(database: Database) {
         }
         replicas[killed] = start(&database, &receiver);
     }
+    has_stalls.store(false, Ordering::Relaxed);
     assert!(acknowledged.len() > 30, "{}", acknowledged.len());
     // Leases of a killed replica expire after 30 seconds.
     let open = "SELECT CAST(COUNT(*) AS TEXT) FROM notifications WHERE sent_at IS NULL";

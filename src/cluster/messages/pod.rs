@@ -1,32 +1,27 @@
-//! The Kubernetes messages, reduced to the fields that are used.
-//!
-//! Field numbers: `k8s.io/api/core/v1/generated.proto` and
-//! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. Other fields are skipped without allocation.
-//! Protobuf, JSON and YAML decode to the same types, which convert to [`PodView`].
+//! The messages of a pod, and its [`PodView`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use serde::{Deserialize, Deserializer};
 
-use crate::domain::live::labels::NamespaceView;
+use super::{lossy_string, null_is_default, optional_text, text};
 use crate::domain::live::pod::{ContainerKind, ContainerView, Phase, PodView};
 use crate::domain::model::OwnerReference;
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
-pub(super) struct Pod {
+pub(in crate::cluster) struct Pod {
     #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<ObjectMeta>,
+    pub(in crate::cluster) metadata: Option<ObjectMeta>,
     #[prost(message, optional, tag = "2")]
-    pub(super) spec: Option<PodSpec>,
+    pub(in crate::cluster) spec: Option<PodSpec>,
     #[prost(message, optional, tag = "3")]
-    pub(super) status: Option<PodStatus>,
+    pub(in crate::cluster) status: Option<PodStatus>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct ObjectMeta {
+pub(in crate::cluster) struct ObjectMeta {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(deserialize_with = "text")]
     name: Vec<u8>,
@@ -38,34 +33,12 @@ pub(super) struct ObjectMeta {
     uid: Vec<u8>,
     #[prost(bytes = "vec", tag = "6")]
     #[serde(deserialize_with = "text")]
-    pub(super) resource_version: Vec<u8>,
+    pub(in crate::cluster) resource_version: Vec<u8>,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "13")]
     #[serde(deserialize_with = "null_is_default")]
     owner_references: Vec<Owner>,
-}
-
-/// `metav1.PartialObjectMetadata` of a namespace.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default)]
-pub(super) struct Namespace {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<NamespaceMeta>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct NamespaceMeta {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "5")]
-    pub(super) uid: String,
-    #[prost(string, tag = "6")]
-    pub(super) resource_version: String,
-    #[prost(map = "string, string", tag = "11")]
-    #[serde(deserialize_with = "null_is_default")]
-    labels: HashMap<String, String>,
 }
 
 /// `metav1.Time`: seconds of Unix time in protobuf, RFC 3339 in JSON.
@@ -99,7 +72,7 @@ struct Owner {
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct PodSpec {
+pub(in crate::cluster) struct PodSpec {
     #[prost(message, repeated, tag = "1")]
     #[serde(deserialize_with = "null_is_default")]
     volumes: Vec<Volume>,
@@ -167,7 +140,7 @@ struct EphemeralContainer {
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct PodStatus {
+pub(in crate::cluster) struct PodStatus {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(deserialize_with = "text")]
     phase: Vec<u8>,
@@ -222,116 +195,6 @@ struct ImageVolumeStatus {
     #[prost(bytes = "vec", tag = "1")]
     #[serde(deserialize_with = "text")]
     image_ref: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default)]
-pub(super) struct ListMeta {
-    #[prost(string, tag = "2")]
-    #[serde(rename = "resourceVersion", deserialize_with = "null_is_default")]
-    pub(super) resource_version: String,
-    #[prost(string, tag = "3")]
-    #[serde(rename = "continue", deserialize_with = "null_is_default")]
-    pub(super) continue_token: String,
-}
-
-/// `runtime.TypeMeta`, in the envelope of every protobuf response.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct TypeMeta {
-    #[prost(string, tag = "2")]
-    pub(super) kind: String,
-}
-
-/// `runtime.Unknown`: the envelope, after the magic `k8s\0`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Unknown {
-    #[prost(message, optional, tag = "1")]
-    pub(super) type_meta: Option<TypeMeta>,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub(super) raw: Bytes,
-}
-
-/// `metav1.Status`: an error of an API server.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default)]
-pub(super) struct Status {
-    #[prost(string, tag = "3")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) message: String,
-    #[prost(string, tag = "4")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) reason: String,
-    #[prost(message, optional, tag = "5")]
-    pub(super) details: Option<StatusDetails>,
-    #[prost(int32, tag = "6")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) code: i32,
-}
-
-/// `metav1.StatusDetails`.
-#[derive(Clone, Copy, PartialEq, prost::Message, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct StatusDetails {
-    #[prost(int32, tag = "5")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) retry_after_seconds: i32,
-}
-
-/// `metav1.WatchEvent`: a frame of a watch in protobuf.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct WatchFrame {
-    #[prost(string, tag = "1")]
-    pub(super) r#type: String,
-    #[prost(message, optional, tag = "2")]
-    pub(super) object: Option<RawExtension>,
-}
-
-/// `runtime.RawExtension`, which contains another envelope.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct RawExtension {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(super) raw: Bytes,
-}
-
-/// The object of a bookmark. Only bookmarks decode annotations, because those of pods can be large.
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default)]
-pub(super) struct Bookmark {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<BookmarkMeta>,
-}
-
-#[derive(Clone, PartialEq, prost::Message, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct BookmarkMeta {
-    #[prost(string, tag = "6")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) resource_version: String,
-    #[prost(map = "string, string", tag = "12")]
-    #[serde(deserialize_with = "null_is_default")]
-    pub(super) annotations: HashMap<String, String>,
-}
-
-/// The name of an otherwise unreadable pod.
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct NamedOnly {
-    #[prost(message, optional, tag = "1")]
-    pub(super) metadata: Option<NameMeta>,
-}
-
-#[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct NameMeta {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(super) name: Vec<u8>,
-    #[prost(bytes = "vec", tag = "3")]
-    pub(super) namespace: Vec<u8>,
-}
-
-impl From<Namespace> for NamespaceView {
-    fn from(namespace: Namespace) -> Self {
-        let NamespaceMeta { name, labels, .. } = namespace.metadata.unwrap_or_default();
-        Self { name, labels }
-    }
 }
 
 impl From<Pod> for PodView {
@@ -440,27 +303,6 @@ impl<'de> Deserialize<'de> for Time {
         })?;
         Ok(Self { seconds: time.as_second() })
     }
-}
-
-/// Decodes `null` as the default value, as Go does.
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::deserialize(from).map(Option::unwrap_or_default)
-}
-
-/// Decodes a string as bytes.
-fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
-    optional_text(from).map(Option::unwrap_or_default)
-}
-
-/// Decodes a string as bytes; `None` if it is absent.
-fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
-    Ok(Option::<String>::deserialize(from)?.map(String::into_bytes))
-}
-
-/// Replaces invalid UTF-8 by U+FFFD, as API servers do in JSON. A client can store invalid UTF-8 in a pod by
-/// protobuf, and must not be able to hide the pod that way.
-pub(super) fn lossy_string(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]
