@@ -68,11 +68,52 @@ fn path_parameter(name: &str) -> Option<Parameter> {
 /// Text without control characters.
 const TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
 
-/// Text without slashes and control characters, and without leading or trailing white space.
-const SEGMENT: &str = r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\]([^\x00-\x1f\x7f-\x9f/\\]*[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\])?$";
+/// A character that a name may start and end with: no control character, white space or one of these.
+macro_rules! outer {
+    ($($without:literal),+) => {
+        concat!(
+            r"[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
+            $($without),+,
+            "]"
+        )
+    };
+}
+
+/// Any other character of a name.
+macro_rules! inner {
+    ($without:literal) => {
+        concat!(r"[^\x00-\x1f\x7f-\x9f", $without, "]")
+    };
+}
+
+/// A segment of a name, without these characters. Not a relative path: after a dot, it ends with another character, or has at
+/// least three.
+macro_rules! segment {
+    ($without:literal) => {
+        concat!(
+            "(",
+            outer!($without, "."),
+            "(",
+            inner!($without),
+            "{0,253}",
+            outer!($without),
+            ")?|\\.(",
+            inner!($without),
+            "{0,253}",
+            outer!($without, "."),
+            "|",
+            inner!($without),
+            "{1,253}",
+            outer!($without),
+            "))"
+        )
+    };
+}
+
+const SEGMENT: &str = concat!("^", segment!(r"/\\"), "$");
 
 /// Segments separated by slashes.
-const REPOSITORY: &str = r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/]([^\x00-\x1f\x7f-\x9f/]{0,253}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/])?(/[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/]([^\x00-\x1f\x7f-\x9f/]{0,253}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/])?)*$";
+const REPOSITORY: &str = concat!("^", segment!("/"), "(/", segment!("/"), ")*$");
 
 /// Text without NUL.
 const WITHOUT_NUL: &str = r"^[^\x00]*$";
