@@ -41,8 +41,8 @@ pub struct Setup {
     pub token: TokenSource,
     /// A PEM bundle of certificate authorities that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// The role of the program in `User-Agent`.
-    pub role: &'static str,
+    /// The command in `User-Agent`.
+    pub command: &'static str,
 }
 
 /// Timeouts of requests.
@@ -156,11 +156,11 @@ impl Client {
     ///
     /// Returns [`SetupError`] if the CA file is missing or invalid.
     pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
-        let Setup { base_url, organization, token, ca_file, role } = setup;
-        let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts, role)?;
+        let Setup { base_url, organization, token, ca_file, command } = setup;
+        let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts, command)?;
         let issuer = match &token {
             TokenSource::Github(url, _) => {
-                http_client(url.scheme() == "http", ca_file.as_deref(), &timeouts, role)?
+                http_client(url.scheme() == "http", ca_file.as_deref(), &timeouts, command)?
             }
             _ => http.clone(),
         };
@@ -227,7 +227,7 @@ impl Client {
                             "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
                         ),
                         Resource::Artifact(_) => format!(
-                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; pipelines do not attest the digest of an image's configuration, which CRI-O and imported images may have"
+                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/troubleshooting.md)"
                         ),
                         Resource::Action(_) => format!(
                             "{check}, {organization} and the number; `supercargo list notifications` lists the actions"
@@ -375,10 +375,10 @@ fn http_client(
     is_plain_http: bool,
     ca_file: Option<&Path>,
     timeouts: &Timeouts,
-    role: &str,
+    command: &str,
 ) -> Result<reqwest::Client, SetupError> {
     let mut builder = reqwest::Client::builder()
-        .user_agent(format!("supercargo/{} ({role})", env!("CARGO_PKG_VERSION")))
+        .user_agent(format!("supercargo/{} ({command})", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .connect_timeout(timeouts.connect)

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::id_token::{IdTokenError, MAX_AGE, request, run};
 use crate::domain::escape::{Escaped, redact_secret};
-use crate::process::files::{BlockingRead, read_regular};
+use crate::process::files::{BlockingCall, read_regular};
 
 /// Maximum size of a token file, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -59,7 +59,7 @@ impl TokenError {
 /// Reads or requests the token for each request, and counts rotations.
 pub(super) struct TokenReader {
     source: TokenSource,
-    reads: BlockingRead<Result<Token, TokenError>>,
+    reads: BlockingCall<Result<Token, TokenError>>,
     /// The client for requests of ID tokens.
     http: reqwest::Client,
     last: Mutex<Option<SecretString>>,
@@ -142,7 +142,7 @@ impl TokenReader {
     pub(super) fn new(source: TokenSource, http: reqwest::Client) -> Self {
         Self {
             source,
-            reads: BlockingRead::default(),
+            reads: BlockingCall::default(),
             http,
             last: Mutex::default(),
             issued: Mutex::default(),

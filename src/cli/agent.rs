@@ -323,7 +323,9 @@ impl Agent {
             Ok(Err(error)) => error_causes::with_hint(&error_causes::describe(&error), error.hint()),
             Err(_) => format!("timed out after {within:?}"),
         };
-        tracing::info!("reporting without the identity of the cluster (--cluster-identity): {cause}");
+        tracing::warn!(
+            "failed to read the identity of the cluster (--cluster-identity); reports omit it until a restart: {cause}"
+        );
         client
     }
 

@@ -74,10 +74,10 @@ pub enum ServiceError {
 }
 
 impl Service {
-    /// Validates the settings and creates the client. `role` is in the `User-Agent`.
+    /// Validates the settings and creates the client. `command` is in the `User-Agent`.
     pub(super) fn client(
         &self,
-        role: &'static str,
+        command: &'static str,
         timeouts: api::Timeouts,
     ) -> Result<api::Client, ServiceError> {
         let missing = |name, option| ServiceError::Missing { name, option };
@@ -101,7 +101,7 @@ impl Service {
             organization,
             token,
             ca_file: non_empty(self.ca_file.as_ref()).map(PathBuf::from),
-            role,
+            command,
         };
         Ok(api::Client::new(setup, timeouts)?)
     }

@@ -1,5 +1,5 @@
-//! Looks up namespaces: whether one exists, which a list of its pods does not tell, since it is empty in both cases; and the
-//! identity of the cluster.
+//! Looks up whether a namespace exists, and the identity of the cluster. A list of pods cannot tell an empty namespace from
+//! a missing one.
 
 use http::StatusCode;
 

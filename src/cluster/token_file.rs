@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::escape::Escaped;
 use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::process::files::{BlockingRead, read_regular};
+use crate::process::files::{BlockingCall, read_regular};
 
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
@@ -23,7 +23,7 @@ const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
-    reads: Arc<BlockingRead<Result<HeaderValue, String>>>,
+    reads: Arc<BlockingCall<Result<HeaderValue, String>>>,
     last: Arc<Mutex<Last>>,
 }
 

@@ -1,16 +1,16 @@
-//! A pod that cannot be decoded, with its name if that is readable.
+//! An object that cannot be decoded, with its name if that is readable.
 //!
-//! Decoders return it in place of the pod, so that an invalid pod does not affect others.
+//! Decoders return it in place of the object, so that an invalid one does not affect others.
 
 use prost::Message;
 
 use super::messages::{NameMeta, NamedOnly, lossy_string};
 use crate::domain::escape::Escaped;
 
-/// A pod that cannot be decoded.
+/// An object that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Name of the pod, if readable.
+    /// Name of the pod, if readable; `None` for a namespace.
     pub pod: Option<PodName>,
     /// Description of the problem, escaped.
     pub problem: String,
@@ -30,8 +30,11 @@ impl Unreadable {
         let NameMeta { namespace, name } =
             NamedOnly::decode(object).unwrap_or_default().metadata.unwrap_or_default();
         let (namespace, name) = (lossy_string(namespace), lossy_string(name));
-        let named =
-            if name.is_empty() { String::new() } else { format!("a {kind}, \"{namespace}/{name}\": ") };
+        let separator = if namespace.is_empty() { "" } else { "/" };
+        let named = match name.as_str() {
+            "" => String::new(),
+            name => format!("a {kind}, \"{namespace}{separator}{name}\": "),
+        };
         let problem = Escaped(&format!("{named}{problem}")).to_string();
         Self { pod: PodName { namespace, name }.non_empty(), problem }
     }

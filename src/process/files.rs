@@ -60,31 +60,31 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Repeats a blocking read or write on other threads, one at a time: one that hangs, as on a mount whose server is
 /// gone, blocks one thread.
-pub struct BlockingRead<T>(Mutex<Option<PendingRead<T>>>);
+pub struct BlockingCall<T>(Mutex<Option<PendingCall<T>>>);
 
-/// A read that was started, and when it times out.
-type PendingRead<T> = (JoinHandle<T>, Instant);
+/// A call that was started, and when it times out.
+type PendingCall<T> = (JoinHandle<T>, Instant);
 
-impl<T> Default for BlockingRead<T> {
+impl<T> Default for BlockingCall<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T: Send + 'static> BlockingRead<T> {
-    /// Starts `read` and returns its result, or `None` after `within`. While a read that timed out still hangs, later
-    /// calls return `None` at once; the first call after its end returns its result. Cancel safe.
-    pub async fn run(&self, within: Duration, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+impl<T: Send + 'static> BlockingCall<T> {
+    /// Starts `call` and returns its result, or `None` after `within`. While a call that timed out still hangs, later
+    /// ones return `None` at once; the first one after its end returns its result. Cancel safe.
+    pub async fn run(&self, within: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let deadline = Instant::now() + within;
-        let read = async {
+        let result = async {
             let mut pending = self.0.lock().await;
-            let (running, deadline) = pending.get_or_insert_with(|| (spawn_blocking(read), deadline));
+            let (running, deadline) = pending.get_or_insert_with(|| (spawn_blocking(call), deadline));
             let ended = timeout_at(*deadline, running).await.ok()?;
             *pending = None;
-            // Cancelled by the end of the runtime; reading does not panic.
+            // Cancelled by the end of the runtime; calls do not panic.
             ended.ok()
         };
-        timeout_at(deadline, read).await.ok().flatten()
+        timeout_at(deadline, result).await.ok().flatten()
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn hanging_read_times_out_and_no_other_is_started_until_it_ends() {
-        let (reads, (end, read)) = (BlockingRead::default(), hanging());
+        let (reads, (end, read)) = (BlockingCall::default(), hanging());
         let short = Duration::from_millis(20);
         assert_eq!(reads.run(short, read).await, None);
         for _ in 0..3 {
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn concurrent_reads_of_a_hanging_file_time_out_together() {
-        let (reads, (_end, read)) = (BlockingRead::default(), hanging());
+        let (reads, (_end, read)) = (BlockingCall::default(), hanging());
         let short = Duration::from_millis(20);
         let second = || "second";
         let all = tokio::join!(reads.run(short, read), reads.run(short, second), reads.run(short, second));

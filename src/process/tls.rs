@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::error_causes;
-use super::files::{BlockingRead, read_up_to};
+use super::files::{BlockingCall, read_up_to};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::Fingerprint;
 
@@ -104,7 +104,7 @@ pub struct Identity {
     /// Fingerprints of the files' content.
     content: [Fingerprint; 2],
     current: watch::Sender<Arc<ServerConfig>>,
-    reads: BlockingRead<Result<Content, TlsError>>,
+    reads: BlockingCall<Result<Content, TlsError>>,
 }
 
 impl Identity {
@@ -114,7 +114,7 @@ impl Identity {
     ///
     /// [`TlsError`] for invalid files.
     pub async fn load(files: Files) -> Result<Self, TlsError> {
-        let reads = BlockingRead::default();
+        let reads = BlockingCall::default();
         let content = content(&files, &reads, READ_TIMEOUT).await?;
         let (current, _) = watch::channel(Arc::new(config(&files, &content)?));
         Ok(Self { files, content: content.fingerprints(), current, reads })
@@ -188,7 +188,7 @@ fn log_reload(failures: &mut FailureLog, result: Result<bool, TlsError>) {
 /// Reads both files.
 async fn content(
     files: &Files,
-    reads: &BlockingRead<Result<Content, TlsError>>,
+    reads: &BlockingCall<Result<Content, TlsError>>,
     time: Duration,
 ) -> Result<Content, TlsError> {
     let paths = files.clone();
@@ -337,7 +337,7 @@ mod tests {
         let (_folder, files) = folder(&certificate, "");
         std::fs::remove_file(&files.key).unwrap();
         assert!(Command::new("mkfifo").arg(&files.key).status().unwrap().success());
-        let reads = BlockingRead::default();
+        let reads = BlockingCall::default();
         let short = Duration::from_millis(20);
         for _ in 0..3 {
             assert!(matches!(content(&files, &reads, short).await, Err(TlsError::TimedOut(_))));

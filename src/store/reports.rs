@@ -106,9 +106,9 @@ impl EnvironmentRow {
 }
 
 impl Store {
-    /// Confirms the last report if its bytes, its sender and its token are the same and there is no gap since. Returns whether
-    /// it did. The time never goes back: a later report may be recorded first. A power failure may lose the update on SQLite; the next
-    /// report repeats it.
+    /// Confirms the last report if its bytes, its sender and its token are the same and there is no gap since. Returns
+    /// whether it did. The time never goes back: a later report may be recorded first. A power failure may lose the
+    /// update on SQLite; the next report repeats it.
     ///
     /// # Errors
     ///

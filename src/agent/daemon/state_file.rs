@@ -20,7 +20,7 @@ use crate::domain::escape::Escaped;
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::live::saved_state::{Ignored, MAX_BYTES, Origin, SavedState};
 use crate::process::error_causes;
-use crate::process::files::{BlockingRead, read_regular, replace};
+use crate::process::files::{BlockingCall, read_regular, replace};
 
 /// Maximum pause between two writes.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ pub(super) struct StateFile {
     reminder_interval: Duration,
     /// Number of changes of the departed pods that the file contains; `None` if there is no file.
     written: Option<u64>,
-    writes: BlockingRead<(u64, io::Result<()>)>,
+    writes: BlockingCall<(u64, io::Result<()>)>,
     failures: FailureLog,
 }
 
@@ -64,7 +64,7 @@ impl StateFile {
             timeout: timing.file_timeout,
             reminder_interval: timing.reminder_interval,
             written: None,
-            writes: BlockingRead::default(),
+            writes: BlockingCall::default(),
             failures: FailureLog::new(timing.reminder_interval),
         }
     }
@@ -76,7 +76,7 @@ impl StateFile {
             let bytes = read_regular(MAX_BYTES as u64, &path)?;
             Ok(SavedState::decode(&bytes, &origin, unix_time())?)
         };
-        let result = BlockingRead::default().run(self.timeout, read).await;
+        let result = BlockingCall::default().run(self.timeout, read).await;
         let mut state = match result.unwrap_or(Err(Unusable::Hangs(self.timeout))) {
             Ok(state) => state,
             Err(Unusable::Read(error)) if error.kind() == io::ErrorKind::NotFound => {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::Value;
 
+use super::results::quoted;
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::{Fingerprint, ImageIndex, InvalidImageIndex, MAX_INDEX};
@@ -27,7 +28,7 @@ pub(super) struct ImageFiles {
 /// The digests of an image.
 #[derive(Debug, Default)]
 pub(super) struct ImageDigests {
-    /// All, those of indexes before those of their manifests.
+    /// All digests; an index precedes its manifests.
     pub(super) digests: Vec<Fingerprint>,
     /// The indexes with their content.
     pub(super) indexes: Vec<(Fingerprint, String)>,
@@ -40,11 +41,11 @@ pub(super) enum ImageError {
     Read(PathBuf, #[source] io::Error),
     #[error("{} is not UTF-8", quoted(.0))]
     Text(PathBuf),
-    #[error("{} is no image index", quoted(.0))]
+    #[error("{} is not an image index", quoted(.0))]
     Index(PathBuf, #[source] InvalidImageIndex),
     #[error("{} has the digest sha256:{}: expected the one in its name", quoted(.0), .1)]
     Corrupt(PathBuf, Fingerprint),
-    #[error("the image layout {} has {} images: expected one, so that no other is attested; copy it to a directory of its own", quoted(.0), .1)]
+    #[error("the image layout {} has {} images: expected 1; copy the image to a directory of its own", quoted(.0), .1)]
     Several(PathBuf, usize),
     #[error("the image layout {} has more than {MAX_BLOBS} indexes and manifests", quoted(.0))]
     TooMany(PathBuf),
@@ -52,7 +53,7 @@ pub(super) enum ImageError {
     Json(PathBuf, #[source] serde_json::Error),
     #[error("{} (--metadata-file) contains no digest: expected \"containerimage.digest\": \"sha256:…\"", quoted(.0))]
     NoDigest(PathBuf),
-    #[error("{} (--metadata-file) has the digest sha256:{}, which the image of --image-layout or --image-index has not: expected the files of one build, and the bytes of the index as the registry has them", quoted(.0), .1)]
+    #[error("{} (--metadata-file) has the digest sha256:{}, which is not in the image of --image-layout or --image-index: use files of one build, and the index exactly as the registry has it", quoted(.0), .1)]
     Other(PathBuf, Fingerprint),
 }
 
@@ -100,7 +101,7 @@ impl ImageDigests {
         Ok(index)
     }
 
-    /// Adds the image of an image layout, whose `index.json` is no index of the image, but lists the images.
+    /// Adds the image of an image layout, whose `index.json` lists images and is not itself an index of the image.
     fn add_layout(&mut self, folder: &Path) -> Result<(), ImageError> {
         let path = folder.join("index.json");
         let images = ImageIndex::parse(&read(MAX_INDEX as u64, &path)?);
@@ -166,8 +167,4 @@ impl ImageDigests {
 
 fn read(max_bytes: u64, path: &Path) -> Result<Vec<u8>, ImageError> {
     read_up_to(max_bytes, path).map_err(|error| ImageError::Read(path.to_owned(), error))
-}
-
-fn quoted(path: &Path) -> String {
-    format!("\"{}\"", Escaped(&path.display().to_string()))
 }

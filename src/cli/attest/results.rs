@@ -304,6 +304,6 @@ impl Write for BoundedBuffer {
     }
 }
 
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     format!("\"{}\"", Escaped(&path.display().to_string()))
 }

@@ -205,7 +205,7 @@ pub(super) struct Agents {
 const AGENTS: [Column; 9] = [
     ("NAME", "/name", Text),
     ("VERSION", "/version", Text),
-    ("ROLE", "/role", Text),
+    ("COMMAND", "/command", Text),
     ("CLUSTER", "/cluster", Text),
     ("FIRST REPORT", "/first_reported_at", Ago),
     ("LAST REPORT", "/last_reported_at", Ago),

@@ -1,4 +1,4 @@
-//! Names the owner of a pod as people know it: the Deployment of a `ReplicaSet`, the `CronJob` of a Job.
+//! Infers the top-level owner of a pod: the Deployment of a `ReplicaSet`, the `CronJob` of a Job.
 //!
 //! Called by pages, operations and notifications. Reports and stored data name the direct owner, as Kubernetes does. Pure.
 
@@ -50,9 +50,9 @@ const HASH: &str = "456789bcdf";
 /// 2020-01-01 in minutes. A name with eight smaller digits ends with a date.
 const FIRST_MINUTE: &str = "26297280";
 
-/// The controller whose name with a suffix is that of the owner: `<deployment>-<pod-template-hash>`, or
-/// `<cronjob>-<minutes since the epoch>`. Every pod of a `ReplicaSet` is named `<replicaset>-<5 characters>`, so names of
-/// pods tell nothing more. One hash in 4,000 has fewer than 7 characters, as many other suffixes do: it infers nothing.
+/// Infers the controller from the owner's name, which is `<deployment>-<pod-template-hash>` or
+/// `<cronjob>-<minutes since the epoch>`. Hashes of fewer than 7 characters (one in 4,000) are ignored, because other
+/// suffixes look like them.
 fn infer(owner: &OwnerReference) -> Option<(&'static str, &str)> {
     let (name, suffix) = owner.name.as_deref()?.rsplit_once('-')?;
     let kind = match (owner.api_version.as_deref()?, owner.kind.as_deref()?) {

@@ -144,11 +144,11 @@ pub fn add_report(reporters: &mut Vec<Reporter>, mut report: Reporter) -> bool {
     is_full
 }
 
-/// Version and role of this program in a `User-Agent` such as `supercargo/0.1.0 (agent)`; `None` for another program.
+/// Version and command of this program in a `User-Agent` such as `supercargo/0.1.0 (agent)`; `None` for another program.
 #[must_use]
-pub fn version_and_role(user_agent: &str) -> Option<(&str, &str)> {
-    let (version, role) = user_agent.strip_prefix("supercargo/")?.split_once(" (")?;
-    Some((version, role.strip_suffix(')')?))
+pub fn version_and_command(user_agent: &str) -> Option<(&str, &str)> {
+    let (version, command) = user_agent.strip_prefix("supercargo/")?.split_once(" (")?;
+    Some((version, command.strip_suffix(')')?))
 }
 
 #[cfg(test)]
@@ -232,7 +232,7 @@ mod tests {
             ("supercargo/0.1.0 (agent", None),
             ("curl/8.0 (agent)", None),
         ] {
-            assert_eq!(version_and_role(user_agent), expected, "{user_agent}");
+            assert_eq!(version_and_command(user_agent), expected, "{user_agent}");
         }
     }
 }

@@ -94,7 +94,7 @@ pub enum Ignored {
 /// The kind of a corruption.
 #[derive(Debug, thiserror::Error)]
 pub enum Corruption {
-    /// A line is no JSON of the expected type.
+    /// A line is not JSON of the expected type.
     #[error(transparent)]
     Line(#[from] serde_json::Error),
     /// The pods are not those that were written.

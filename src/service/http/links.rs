@@ -67,9 +67,11 @@ impl Links {
         self.below(&["ui"], &[organization, "environments", environment]).into()
     }
 
-    /// The URL of a policy's page.
-    pub(crate) fn policy_page(&self, organization: &str, policy: &str) -> String {
-        self.below(&["ui"], &[organization, "policies", policy]).into()
+    /// The URL of a rule on the page of its policy, or of that page.
+    pub(crate) fn rule(&self, organization: &str, policy: &str, number: Option<usize>) -> String {
+        let mut url = self.below(&["ui"], &[organization, "policies", policy]);
+        url.set_fragment(number.map(|number| format!("rule-{number}")).as_deref());
+        url.into()
     }
 
     /// The URL of an organization's page.

@@ -11,6 +11,7 @@ use crate::domain::escape::Escaped;
 use crate::domain::evidence::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
 use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
 use crate::domain::evidence::owner::Owner;
+use crate::domain::evidence::policy::{Policy, PolicyVersion};
 use crate::domain::model::{Fingerprint, GitCommit, Text, Trigger};
 use crate::service::site::Site;
 use crate::store;
@@ -36,7 +37,7 @@ pub(super) struct ShownArtifact {
     pub(super) line: String,
     /// Owner, flow, commit and author, in one escaped line; empty if they are unknown.
     pub(super) origin: String,
-    /// Label and URL of the page of the artifact, of the commit, and of the policies of the reasons.
+    /// Label and URL of the page of the artifact, of the commit, and of the rules of the reasons.
     pub(super) links: Vec<(&'static str, String)>,
 }
 
@@ -54,6 +55,13 @@ impl ShownArtifact {
         let mut transaction = site.store.read().await?;
         let known = transaction.known_artifacts(organization, &artifacts).await?;
         let commits = transaction.attested_commits(organization, &artifacts).await?;
+        let mut policies: BTreeMap<String, Policy> = BTreeMap::new();
+        let reasons = listed.clone().flat_map(|artifact| &artifact.reasons);
+        for name in reasons.filter_map(|reason| Some(of_policy(reason)?.0.name)).collect::<BTreeSet<_>>() {
+            let Some(current) = transaction.current_policy(organization, &name).await? else { continue };
+            let version = PolicyVersion { name: name.clone(), version: current.version };
+            policies.extend(Policy::parse(version, &current.content).ok().map(|policy| (name, policy)));
+        }
         drop(transaction);
         let show = |(artifact, line): (&AffectedArtifact, String)| {
             let AffectedArtifact { fingerprint, reasons, owners, .. } = artifact;
@@ -72,13 +80,20 @@ impl ShownArtifact {
                 author.map(Text::as_str).map(|author| format!("author {author}")),
             ];
             let origin = origin.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            let policies: BTreeSet<_> = reasons.iter().filter_map(|reason| policy(reason)).collect();
+            let rules = reasons.iter().filter_map(|reason| {
+                let (version, reason) = of_policy(reason)?;
+                let current =
+                    policies.get(&version.name).filter(|policy| policy.name.as_ref() == Some(&version));
+                let index = current.and_then(|policy| policy.rules.iter().position(|rule| rule.gave(reason)));
+                Some(site.links.rule(organization, &version.name, index.map(|index| index + 1)))
+            });
+            let rules: BTreeSet<_> = rules.collect();
             let url = url.and_then(|url| url.parse::<Url>().ok());
             let url = url.filter(|url| matches!(url.scheme(), "https" | "http"));
             let links = [("artifact", site.links.artifact_page(organization, *fingerprint))].into_iter();
             let links = links.chain(url.map(|url| ("commit", url.into())));
-            let pages = policies.iter().map(|name| ("policy", site.links.policy_page(organization, name)));
-            Self { line, origin: Escaped(&origin).to_string(), links: links.chain(pages).collect() }
+            let links = links.chain(rules.into_iter().map(|url| ("policy", url)));
+            Self { line, origin: Escaped(&origin).to_string(), links: links.collect() }
         };
         Ok(listed.zip(event.artifact_lines()).map(show).collect())
     }
@@ -122,11 +137,12 @@ fn run_by(owners: &[NamespacedOwner]) -> Option<String> {
     Some(format!("run by {owner} in {namespace}{others}"))
 }
 
-/// The name of the policy in a reason that begins with its name and version.
-fn policy(reason: &str) -> Option<&str> {
-    let (version, _) = reason.split_once(": ")?;
+/// The policy of a reason that begins with its name and version, and the rest of the reason.
+fn of_policy(reason: &str) -> Option<(PolicyVersion, &str)> {
+    let (version, reason) = reason.split_once(": ")?;
     let (name, number) = version.rsplit_once(" v")?;
-    (number.parse::<i64>().is_ok() && !name.contains(' ')).then_some(name)
+    let version = number.parse().ok().filter(|_| !name.contains(' '))?;
+    Some((PolicyVersion { name: name.to_owned(), version }, reason))
 }
 
 impl Message<'_> {

@@ -1,10 +1,10 @@
-//! List the reporters of an environment: an extension of the interface.
+//! List the agents of an environment: an extension of the interface.
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::evidence::reporters::{Reporter, version_and_role};
+use crate::domain::evidence::reporters::{Reporter, version_and_command};
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
@@ -12,7 +12,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store;
 
-/// A reporter of an environment: an agent, or another client.
+/// An agent of an environment, or another client that reports it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct ListedAgent {
     /// The name of its token, or `issuer/subject` of its identity
@@ -20,7 +20,7 @@ pub(crate) struct ListedAgent {
     /// Version of supercargo; null for another program
     pub(crate) version: Option<String>,
     /// Command of supercargo, such as `agent`; null for another program
-    pub(crate) role: Option<String>,
+    pub(crate) command: Option<String>,
     /// `User-Agent` of the last report, at most 200 characters
     pub(crate) user_agent: String,
     /// UID of the cluster's namespace `kube-system`; null if the agent does not send it
@@ -31,17 +31,17 @@ pub(crate) struct ListedAgent {
     pub(crate) pods: i64,
     /// Number of reports in the last hour, approximately
     pub(crate) reports_per_hour: i64,
-    /// Whether another reporter overwrites its reports: both report now
+    /// Whether another agent overwrites its reports: both reported within `silentAfter`
     pub(crate) is_overwritten: bool,
 }
 
-/// List the latest 20 reporters of an environment, latest first. Not in the interface.
+/// List the latest 20 agents of an environment, latest first. Not in the interface.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}/agents",
     tag = "environments",
     responses(
-        (status = 200, description = "The reporters", body = Vec<ListedAgent>),
+        (status = 200, description = "The agents", body = Vec<ListedAgent>),
         (status = 404, description = "No such environment", body = ErrorBody),
     ),
 )]
@@ -57,7 +57,7 @@ pub(crate) async fn list_agents(
     agents.map(axum::Json).ok_or_else(not_found)
 }
 
-/// The reporters of an environment; `None` if it does not exist.
+/// The agents of an environment; `None` if it does not exist.
 pub(crate) async fn read(
     site: &Site,
     organization: &str,
@@ -72,11 +72,11 @@ pub(crate) async fn read(
     let (now, recently) = (site.now(), environment.validity(site.silent_after).silent_after);
     let agent = |reporter: &Reporter| {
         let Reporter { name, sender, first_at, last_at, pods, counts } = reporter.clone();
-        let program = version_and_role(&sender.user_agent);
+        let program = version_and_command(&sender.user_agent);
         ListedAgent {
             name,
             version: program.map(|(version, _)| version.to_owned()),
-            role: program.map(|(_, role)| role.to_owned()),
+            command: program.map(|(_, command)| command.to_owned()),
             user_agent: sender.user_agent,
             cluster: Some(sender.cluster).filter(|cluster| !cluster.is_empty()),
             first_reported_at: first_at,

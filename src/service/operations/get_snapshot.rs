@@ -89,7 +89,7 @@ pub(crate) struct RunningPod<'a> {
     #[serde(rename = "creationTimestamp")]
     created_at: i64,
     owners: &'a [OwnerReference],
-    /// The owner as people know it; null without owners
+    /// The top-level owner; null without owners
     owner: Option<Owner>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct RecordedIndex {
     manifests: Vec<PlatformManifest>,
 }
 
-/// Record the manifests of an image index, so that its evidence counts for them and the reverse. Not in the interface.
+/// Record the manifests of an image index, so that evidence for the index counts for its manifests, and vice versa. Not in the interface.
 #[utoipa::path(
     post,
     path = "/artifacts/{org}/{flow_name}/image-index",
@@ -48,7 +48,7 @@ pub(crate) struct RecordedIndex {
     responses(
         (status = 201, description = "Recorded", body = RecordedIndex),
         (status = 200, description = "It was recorded before", body = RecordedIndex),
-        (status = 400, description = "The document is no image index, or has another digest", body = ErrorBody),
+        (status = 400, description = "The document is not an image index, or has another digest", body = ErrorBody),
     ),
 )]
 pub(crate) async fn record_image_index(

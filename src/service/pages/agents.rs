@@ -1,4 +1,4 @@
-//! The reporters of an environment.
+//! The agents of an environment.
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ use crate::service::operations::agents::{self, ListedAgent};
 use crate::service::site::Site;
 
 const COLUMNS: [&str; 7] =
-    ["Reporter", "Program", "Cluster", "First report", "Last report", "Pods", "Reports per hour"];
+    ["Agent", "Program", "Cluster", "First report", "Last report", "Pods", "Reports per hour"];
 
 pub(super) async fn page(
     State(site): State<Site>,
@@ -28,15 +28,15 @@ pub(super) async fn page(
         h1 { "Agents of " (text(&environment)) }
         @if agents.iter().any(|agent| agent.is_overwritten) {
             p.warning role="status" {
-                "Several reporters overwrite each other: each report replaces the whole environment. \
+                "Several agents overwrite each other: each report replaces the whole environment. \
                  Let one agent report each environment."
             }
         }
         @if agents.is_empty() {
             p { "No reports." }
         } @else {
-            (table("Reporters", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
-            @if agents.len() == MAX_REPORTERS { p { "Only the latest " (MAX_REPORTERS) " reporters are kept." } }
+            (table("Agents", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
+            @if agents.len() == MAX_REPORTERS { p { "Only the latest " (MAX_REPORTERS) " agents are kept." } }
         }
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
@@ -56,8 +56,8 @@ fn row(agent: &ListedAgent, now: Timestamp) -> Markup {
                 @if agent.is_overwritten { " " (badge("bad", "overwritten")) }
             }
             td {
-                @match (&agent.version, &agent.role) {
-                    (Some(version), Some(role)) => { "supercargo " (text(version)) ", " (text(role)) }
+                @match (&agent.version, &agent.command) {
+                    (Some(version), Some(command)) => { "supercargo " (text(version)) ", " (text(command)) }
                     _ => { (text(&agent.user_agent)) }
                 }
             }

@@ -93,8 +93,8 @@ pub(super) async fn page(
         (attestations(&site, &organization, &known.attestations))
         @if known.flows.is_empty() && !known.is_in_index() {
             p {
-                "No flow knows this digest. Runtimes report another digest than a registry for images that they only know by "
-                "their configuration: CRI-O by ID, imported images, and images built on the node."
+                "No flow knows this digest. It may be the digest of an image configuration, which no registry has: runtimes report "
+                "it for imported images, images built on the node, and on CRI-O images known only by their ID."
             }
         }
         (approvals::section(&site, &user, artifact, &known.approvals, &flows(&known), &known.known_names))

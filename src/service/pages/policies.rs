@@ -91,7 +91,11 @@ fn rules(name: &str, current: &PolicyVersionSummary) -> Markup {
             h2 { "Rules of version " (current.version) }
             @match Policy::parse(version, file) {
                 Ok(policy) if policy.rules.is_empty() => p { "No rules: each artifact fulfils the policy." },
-                Ok(policy) => ul { @for rule in &policy.rules { li { (text(&rule.to_string())) } } },
+                Ok(policy) => ol {
+                    @for (index, rule) in policy.rules.iter().enumerate() {
+                        li id=(format!("rule-{}", index + 1)) { (text(&rule.to_string())) }
+                    }
+                },
                 Err(_) => p { "This version of the program cannot read the policy." },
             }
             details { summary { "Policy file" } pre { (lines(file)) } }

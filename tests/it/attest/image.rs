@@ -121,9 +121,9 @@ fn unusable_image_files_are_named_with_the_problem() {
             "--image-layout image",
             "image/index.json",
             index(AMD64).to_string(),
-            &["1dc0a87d", "is no image index", "unknown field `config`"],
+            &["1dc0a87d", "is not an image index", "unknown field `config`"],
         ),
-        ("--image-index i", "i", "{".into(), &["\"i\" is no image index", "EOF while parsing"]),
+        ("--image-index i", "i", "{".into(), &["\"i\" is not an image index", "EOF while parsing"]),
         ("--metadata-file m", "m", "sha256:0".into(), &["failed to parse \"m\" (--metadata-file) as JSON"]),
         (
             "--metadata-file m",
@@ -135,7 +135,7 @@ fn unusable_image_files_are_named_with_the_problem() {
             "--image-layout image --metadata-file m",
             "m",
             other.to_string(),
-            &["which the image of --image-layout or --image-index has not: expected the files of one build"],
+            &["which is not in the image of --image-layout or --image-index: use files of one build"],
         ),
     ] {
         dry_run(options).file(file, &content).run().expect(2, texts);
@@ -143,7 +143,7 @@ fn unusable_image_files_are_named_with_the_problem() {
 }
 
 #[test]
-fn index_is_sent_before_the_attestation_and_an_older_service_is_told() {
+fn index_is_recorded_before_the_attestation_and_404_is_a_warning() {
     let run = |server: &Server| {
         with_layout(attest("r.xml --image-layout image").file("r.xml", PASSING)).service(server).run()
     };

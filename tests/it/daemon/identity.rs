@@ -1,4 +1,4 @@
-//! Reports carry the version and the role of the agent, and on request the identity of its cluster.
+//! Reports carry the version and the command of the agent, and on request the identity of its cluster.
 
 use serde_json::{Value, json};
 
@@ -18,13 +18,13 @@ async fn agents(gate: &Gate) -> Vec<Value> {
     let agents = agents.as_array().unwrap().iter();
     let described = |agent: &Value| {
         assert_eq!(agent["version"], env!("CARGO_PKG_VERSION"));
-        json!([agent["role"], agent["cluster"], agent["is_overwritten"]])
+        json!([agent["command"], agent["cluster"], agent["is_overwritten"]])
     };
     agents.map(described).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agent_sends_version_role_and_identity_of_its_cluster() {
+async fn agent_sends_version_command_and_identity_of_its_cluster() {
     let (cluster, gate) = (Cluster::start(), gate_with_service().await);
     cluster.add(pod("shop", "web").image("registry.example.com/web:1", 'a'));
     let builder = || DaemonBuilder::new(&cluster, &gate).args(["--cluster-identity"]);
@@ -44,7 +44,7 @@ async fn agent_sends_version_role_and_identity_of_its_cluster() {
     let log = daemon.stop().await;
     let lines: Vec<_> = log.iter().filter(|line| line.contains("identity of the cluster")).collect();
     assert_eq!(lines.len(), 1, "{log:#?}");
-    assert!(lines[0].contains("INFO") && lines[0].contains("grant \"get\" on \"namespaces\""), "{lines:#?}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("grant \"get\" on \"namespaces\""), "{lines:#?}");
     assert_eq!(agents(&gate).await, [unknown.clone(), known.clone()]);
 
     cluster.allow_only(grants(None));

@@ -46,7 +46,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
         send(&service, REPORTER, (AGENT, A), &ours, status).await;
     }
     let mut agent = json!({
-        "name": "reporter", "version": "0.1.0", "role": "agent", "user_agent": AGENT, "cluster": A, "pods": 2,
+        "name": "reporter", "version": "0.1.0", "command": "agent", "user_agent": AGENT, "cluster": A, "pods": 2,
         "reports_per_hour": 3, "is_overwritten": false,
     });
     assert_eq!(listed(&service).await, json!([agent]));
@@ -68,7 +68,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     // Another token takes over.
     send(&service, ADMIN, ("curl/8.0", "not a UID"), &theirs, 201).await;
     let mut other = json!({
-        "name": "admin", "version": null, "role": null, "user_agent": "curl/8.0", "cluster": null, "pods": 1,
+        "name": "admin", "version": null, "command": null, "user_agent": "curl/8.0", "cluster": null, "pods": 1,
         "reports_per_hour": 1, "is_overwritten": false,
     });
     assert_eq!(listed(&service).await, json!([other, agent]));
@@ -83,7 +83,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     assert_eq!(listed(&service).await, json!([other, agent]));
     let page = Browser::read_page(&service, PAGE).await;
     let marked = "<bdi>reporter</bdi> <span class=\"badge bad\">overwritten</span>";
-    assert_contains(&page, &["Several reporters overwrite each other", "<bdi>curl/8.0</bdi>", marked]);
+    assert_contains(&page, &["Several agents overwrite each other", "<bdi>curl/8.0</bdi>", marked]);
     assert_contains(
         &Browser::read_page(&service, "/ui/acme/environments/prod").await,
         &[&format!("href=\"{PAGE}\"")],

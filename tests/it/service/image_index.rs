@@ -165,7 +165,7 @@ async fn exact_policy_counts_only_the_digest_itself(database: Database) {
     assert_eq!(verdicts(&service, &[&digest('a'), &listed.1]).await, [GOOD, GOOD]);
 }
 
-async fn forged_relation_is_rejected_or_worthless(database: Database) {
+async fn forged_index_is_rejected_and_cannot_hide_a_manifest(database: Database) {
     let service = start(database, UNIT).await;
     let (good, evil) = (index("ab"), index("ae"));
     let sent = json!({"document": evil.0, "fingerprint": good.1});
@@ -254,7 +254,7 @@ super::on_both! {
     index_needs_evidence_for_each_platform_and_siblings_share_none,
     late_index_makes_its_manifest_compliant_before_and_after_it_runs,
     exact_policy_counts_only_the_digest_itself,
-    forged_relation_is_rejected_or_worthless,
+    forged_index_is_rejected_and_cannot_hide_a_manifest,
     index_of_another_organization_does_not_count,
     only_the_newest_indexes_of_a_manifest_count,
 }

@@ -59,8 +59,8 @@ fn deliveries(receiver: &Server) -> BTreeMap<String, Delivery> {
 }
 
 async fn each_event_is_delivered_while_replicas_are_killed(database: Database) {
-    // The receiver stalls some responses, so that replicas are killed during a delivery. It stops after the last kill, since each
-    // delivery that times out delays the next attempt.
+    // The receiver stalls some responses, so that replicas are killed during a delivery. It stops after the last kill,
+    // since each delivery that times out delays the next attempt.
     let (requests, has_stalls) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(true)));
     let stalls = Arc::clone(&has_stalls);
     let receiver = Server::start(move |_| match requests.fetch_add(1, Ordering::Relaxed) % 16 {

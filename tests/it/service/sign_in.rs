@@ -284,7 +284,7 @@ async fn attack_on_a_sign_in_is_rejected(database: Database) {
     assert!(service.database.rows("SELECT person FROM sessions").await.is_empty());
 }
 
-async fn unexpected_response_to_a_code_signs_nobody_in(database: Database) {
+async fn sign_in_fails_after_an_unexpected_token_response(database: Database) {
     let (service, provider) = start(database, |_| ()).await;
     let failed = "the provider did not complete the sign-in";
     let faults: [(fn() -> Reply, &str); 6] = [
@@ -464,7 +464,7 @@ super::on_both!(person_signs_in_approves_and_signs_out, session_ends_with_identi
 
 super::on_sqlite!(
     attack_on_a_sign_in_is_rejected,
-    unexpected_response_to_a_code_signs_nobody_in,
+    sign_in_fails_after_an_unexpected_token_response,
     response_of_a_provider_works_once_and_in_its_browser,
     sign_in_replaces_a_session_and_returns_to_pages_only,
     token_form_can_be_switched_off,

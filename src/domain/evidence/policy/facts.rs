@@ -102,22 +102,22 @@ pub fn relate(
     let none = Evidence::default();
     let mut bases: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
     let mut manifests: BTreeMap<Fingerprint, Vec<&ListedManifest>> = BTreeMap::new();
-    let of = |artifact| evidence.get(artifact).unwrap_or(&none);
+    let evidence_of = |artifact| evidence.get(artifact).unwrap_or(&none);
     for pair in listed {
         if artifacts.contains(&pair.manifest) && pair.counts {
-            let base = bases.entry(pair.manifest).or_insert_with(|| of(&pair.manifest).clone());
-            base.add(of(&pair.index));
+            let base = bases.entry(pair.manifest).or_insert_with(|| evidence_of(&pair.manifest).clone());
+            base.add(evidence_of(&pair.index));
         }
         if artifacts.contains(&pair.index) {
             manifests.entry(pair.index).or_default().push(pair);
-            bases.entry(pair.index).or_insert_with(|| of(&pair.index).clone());
+            bases.entry(pair.index).or_insert_with(|| evidence_of(&pair.index).clone());
         }
     }
     let mut related = Vec::new();
     for (artifact, base) in bases {
         let platforms = manifests.get(&artifact).into_iter().flatten().map(|pair| {
             let mut whole = Evidence { platform: Some(pair.platform.clone()), ..base.clone() };
-            whole.add(if pair.counts { of(&pair.manifest) } else { &none });
+            whole.add(if pair.counts { evidence_of(&pair.manifest) } else { &none });
             whole
         });
         let platforms: Vec<_> = platforms.collect();

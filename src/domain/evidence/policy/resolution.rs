@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::rule::{AttestationRule, Rule};
+use super::rule::{ANY, AttestationRule, Rule};
 use super::{Policy, PolicyVersion};
 use crate::domain::model::Timestamp;
 
@@ -147,6 +147,31 @@ impl RuleEvaluation<'_> {
     }
 }
 
+impl Rule {
+    /// Whether it gave this reason, which [`RuleEvaluation::reasons`] returned without the name of a policy.
+    #[must_use]
+    pub fn gave(&self, reason: &str) -> bool {
+        if let Some(rest) = reason.strip_prefix("the ").and_then(|rest| rest.strip_prefix(self.kind()))
+            && rest.starts_with(" rule applies: ")
+        {
+            return self.conditions().next().is_some();
+        }
+        let begins_with = |subject: &str| {
+            reason.strip_prefix(subject).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        match self {
+            Self::Provenance(_) => begins_with("no flow"),
+            Self::TrailCompliance(_) => begins_with("no trail") || begins_with("the trail"),
+            Self::Attestation(rule) if rule.name == ANY => {
+                let name = reason.split(' ').next().unwrap_or_default();
+                begins_with(&rule.to_string()) || begins_with(&format!("{name} ({})", rule.kind))
+            }
+            Self::Attestation(rule) => begins_with(&rule.to_string()),
+            Self::Approval(_) => reason.starts_with("not approved") || begins_with("approved by"),
+        }
+    }
+}
+
 /// A reason in words.
 struct Reason<'a> {
     rule: &'a Rule,
@@ -196,7 +221,7 @@ fn attestation(
     found: &Resolution<'_>,
     kind: &ResolutionKind,
 ) -> fmt::Result {
-    match found.attestation.filter(|_| required.name == super::rule::ANY) {
+    match found.attestation.filter(|_| required.name == ANY) {
         Some(name) => write!(f, "{name} ({})", required.kind)?,
         None => write!(f, "{required}")?,
     }

@@ -13,7 +13,7 @@ use crate::store::environment_contents::PodGroup;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningRow {
     pub(crate) namespace: String,
-    /// Kind and name of the owner as people know it; empty for pods without one.
+    /// Kind and name of the top-level owner; empty for pods without one.
     pub(crate) owner: String,
     pub(crate) image: String,
     pub(crate) artifact: Fingerprint,

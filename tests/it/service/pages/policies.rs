@@ -53,7 +53,7 @@ async fn policy_is_shown_with_rules_versions_environments_and_failures(database:
         &page,
         &[
             "Rules of version 2",
-            "a flow must hold the artifact, except if ",
+            "<li id=\"rule-1\"><bdi>a flow must hold the artifact, except if ",
             "artifact.name == 'pause'",
             "unit (junit) must pass, be at most 30d old",
             "2 persons other than the author must approve the artifact",

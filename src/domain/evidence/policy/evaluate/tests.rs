@@ -63,6 +63,12 @@ fn evaluate(policy: &Policy, evidence: &Evidence) -> (Vec<String>, Vec<String>) 
         format!("{:?}: {}", rule.outcome, resolutions.join(", "))
     });
     assert_eq!(evaluated.is_fulfilled(), evaluated.reasons().next().is_none());
+    for failed in &evaluated.rules {
+        for reason in failed.reasons(None) {
+            let gave = |rule: &&Rule| rule.gave(&reason);
+            assert_eq!(policy.rules.iter().find(gave), Some(failed.rule), "{reason}");
+        }
+    }
     (rules.collect(), evaluated.reasons().collect())
 }
 
