@@ -11,15 +11,16 @@ CREATE TABLE image_indexes (
     UNIQUE (organization, fingerprint)
 );
 
--- created_at is that of the index: only the newest indexes of a manifest count.
+-- flow and created_at are those of the index: only the newest indexes of a manifest in each flow count.
 CREATE TABLE image_manifests (
     organization TEXT NOT NULL,
     image_index BYTEA NOT NULL,
     fingerprint BYTEA NOT NULL,
     platform TEXT NOT NULL,
+    flow TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     PRIMARY KEY (organization, image_index, fingerprint),
     FOREIGN KEY (organization, image_index) REFERENCES image_indexes (organization, fingerprint)
 );
 
-CREATE INDEX image_manifests_newest ON image_manifests (organization, fingerprint, created_at DESC);
+CREATE INDEX image_manifests_newest ON image_manifests (organization, fingerprint, flow, created_at DESC);

@@ -119,16 +119,13 @@ impl Transaction {
         new: &NewAttestation<'_>,
         now: Timestamp,
     ) -> Result<LockedTrail, Error> {
-        const FLOW: &str = "
-            INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
-            ON CONFLICT DO NOTHING";
         // The update changes nothing and locks the row.
         const TRAIL: &str = "
             INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by, created_by_token)
             VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
             ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
             RETURNING id, last_modified_at";
-        execute!(self, FLOW, new.organization, new.flow, now, new.token);
+        self.create_flow(new.organization, new.flow, new.token, now).await?;
         let new_id = Uuid::now_v7();
         let (id, last_modified_at): (Uuid, Timestamp) = on!(self, |connection| {
             let trail = sqlx::query(TRAIL).bind(new_id).bind(new.organization).bind(new.flow);

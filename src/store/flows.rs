@@ -200,6 +200,21 @@ impl Transaction {
         Ok(rows.into_iter().map(flow).collect())
     }
 
+    /// Creates a flow unless it exists.
+    pub async fn create_flow(
+        &mut self,
+        organization: &str,
+        name: &str,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
+            ON CONFLICT DO NOTHING";
+        execute!(self, INSERT, organization, name, now, token);
+        Ok(())
+    }
+
     /// Creates a flow, or replaces its description.
     pub async fn upsert_flow(&mut self, new: NewFlow<'_>, now: Timestamp) -> Result<(), Error> {
         const UPSERT: &str = "

@@ -10,8 +10,8 @@ use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, ImageIndex, ListedManifest, PlatformManifest, Timestamp};
 
-/// Number of indexes whose evidence counts for a manifest: the newest ones. A manifest that does not change is in the index
-/// of each build, so that the cost of an evaluation would grow with the history.
+/// Number of indexes in each flow whose evidence counts for a manifest: the newest ones. A manifest that does not change is in
+/// the index of each build, so that the cost of an evaluation would grow with the history.
 const MAX_INDEXES: i64 = 16;
 
 #[derive(sqlx::FromRow)]
@@ -22,14 +22,17 @@ struct ListedRow {
     counts: i64,
 }
 
-/// Pushes whether a row `m` belongs to one of the newest indexes of a manifest, a column of another table.
+/// Pushes whether a row `m` belongs to one of the newest indexes in its flow of a manifest, a column of another table.
 macro_rules! push_is_newest {
     ($query:ident, $organization:expr, $manifest:literal) => {
         $query.push(
             "m.created_at >= COALESCE((SELECT n.created_at FROM image_manifests n WHERE n.organization = ",
         );
         $query.push_bind($organization).push(concat!(" AND n.fingerprint = ", $manifest));
-        $query.push(" ORDER BY n.created_at DESC LIMIT 1 OFFSET ").push_bind(MAX_INDEXES - 1).push("), 0)");
+        $query
+            .push(" AND n.flow = m.flow ORDER BY n.created_at DESC LIMIT 1 OFFSET ")
+            .push_bind(MAX_INDEXES - 1)
+            .push("), 0)");
     };
 }
 
@@ -76,12 +79,12 @@ impl Transaction {
         }
         insert!(
             self,
-            "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, created_at) ",
+            "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, flow, created_at) ",
             "",
             &index.manifests,
             |values, manifest| {
                 values.push_bind(organization).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
-                values.push_bind(manifest.platform.as_str()).push_bind(at);
+                values.push_bind(manifest.platform.as_str()).push_bind(flow).push_bind(at);
             }
         );
         self.log().row(Kind::ImageIndex, id);
@@ -137,5 +140,19 @@ impl Transaction {
             }));
         }
         Ok(listed)
+    }
+
+    /// The names under which artifacts ran. For those that did not run, the names of the other digests of their images.
+    pub async fn names_of_images(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<Vec<(Fingerprint, String)>, Error> {
+        let mut names = self.names_of_artifacts(organization, artifacts).await?;
+        let mut others = artifacts.clone();
+        others.retain(|artifact| names.iter().all(|(named, _)| named != artifact));
+        let others = related(&self.listed_manifests(organization, &others).await?).collect();
+        names.extend(self.names_of_artifacts(organization, &others).await?);
+        Ok(names)
     }
 }

@@ -136,7 +136,7 @@ impl ImageDigests {
             .map_err(|error| ImageError::Json(path.to_owned(), error))?;
         let images =
             std::iter::once(&metadata).chain(metadata.as_object().into_iter().flat_map(|all| all.values()));
-        let mut is_empty = true;
+        let (mut is_empty, has_image) = (true, !self.digests.is_empty());
         for image in images {
             let digest = image.get("containerimage.digest").and_then(Value::as_str).and_then(digest_of);
             let Some(digest) = digest else { continue };
@@ -144,7 +144,7 @@ impl ImageDigests {
             if self.digests.contains(&digest) {
                 continue;
             }
-            if !self.indexes.is_empty() {
+            if has_image {
                 return Err(ImageError::Other(path.to_owned(), digest));
             }
             self.add(digest);

@@ -78,8 +78,8 @@ pub struct AccessReview {
 pub struct ReviewedArtifact<'a> {
     /// Its fingerprint.
     pub fingerprint: Fingerprint,
-    /// The names under which it ran.
-    pub names: &'a [String],
+    /// The names under which it ran, or other digests of its image.
+    pub names: &'a [(Fingerprint, String)],
     /// Its verdict in the environment.
     pub verdict: &'a Verdict,
 }
@@ -194,7 +194,7 @@ impl Permissions<'_> {
     /// Why an attestation of the artifact in this flow is rejected.
     fn obstacle(&self, flow: &str, artifact: Option<ReviewedArtifact<'_>>) -> Option<String> {
         let (artifact, own) = artifact.zip(self.ownerships.get(flow))?;
-        let names = artifact.names.iter().map(|name| (artifact.fingerprint, name.as_str()));
+        let names = artifact.names.iter().map(|(named, name)| (*named, name.as_str()));
         own.check_images(names).err().map(|violation| violation.to_string())
     }
 }
@@ -298,7 +298,7 @@ mod tests {
 
         // A flow that owns other images cannot attest the artifact.
         let fingerprint = Fingerprint::from_content(b"1");
-        let names = ["registry.example/cart:1".to_owned()];
+        let names = [(fingerprint, "registry.example/cart:1".to_owned())];
         let reasons = vec!["not approved".to_owned()];
         let verdict = Verdict { compliance: Compliance::NonCompliant, is_allowed: false, reasons };
         let artifact = ReviewedArtifact { fingerprint, names: &names, verdict: &verdict };

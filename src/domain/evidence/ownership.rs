@@ -51,7 +51,8 @@ impl Owned {
 pub struct Ownership {
     /// Names of repositories, in any case. Only flows that declare a repository may name it.
     pub repositories: Vec<Pattern>,
-    /// Names of images without tag and digest. The flow attests only artifacts that ran under one of them, or not yet.
+    /// Names of images without tag and digest. The flow attests only artifacts that ran under one of them. If an artifact
+    /// did not run, this applies to the other digests of its image.
     pub images: Vec<Pattern>,
 }
 

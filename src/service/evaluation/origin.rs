@@ -42,7 +42,7 @@ pub(crate) async fn check(
     let names = if own.images.is_empty() {
         Vec::new()
     } else {
-        transaction.names_of_artifacts(organization, artifacts).await?
+        transaction.names_of_images(organization, artifacts).await?
     };
     let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
     Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))

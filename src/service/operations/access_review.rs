@@ -59,14 +59,13 @@ pub(crate) async fn read(
     let reviewed = match artifact {
         None => None,
         Some(artifact) => {
-            let names = transaction.names_of_artifacts(organization, &artifacts).await?;
-            let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+            let names = transaction.names_of_images(organization, &artifacts).await?;
             let here = overview.id..=overview.id;
             let running = transaction.governed_artifacts(organization, &artifacts, &here, 1).await?.pop();
             let reported = match running {
                 Some(governed) => ReportedArtifact::from(&governed.running),
                 None => ReportedArtifact {
-                    name: names.first().cloned().unwrap_or_default(),
+                    name: names.first().map(|(_, name)| name.clone()).unwrap_or_default(),
                     ..Default::default()
                 },
             };

@@ -24,6 +24,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::asserted_flows::AssertedFlow;
+use crate::store::image_indexes::related;
 
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
@@ -217,9 +218,17 @@ pub(crate) async fn assert_artifact(
     }
     let mut flows = transaction.flows_of_artifacts(&organization, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
+    let mut is_in_flow = !flows.is_empty();
+    if !evidence.related.is_empty() {
+        let listed = transaction.listed_manifests(&organization, &wanted).await?;
+        let others: BTreeSet<_> = related(&listed).collect();
+        is_in_flow |= !transaction.flows_of_artifacts(&organization, &others, flow).await?.is_empty();
+    }
     let running = transaction.running_in(&organization, artifact).await?;
     let mut known = described(running, environment.as_ref(), &flows);
-    let is_named = allowed.names(&artifact) || !evidence.approvals.is_empty();
+    let mut approvals =
+        std::iter::once(&evidence).chain(&evidence.related).flat_map(|image| &image.approvals);
+    let is_named = allowed.names(&artifact) || approvals.next().is_some();
     if known.is_none() && flow.is_none() && scope != AssertionScope::Flow {
         // Past runs.
         let names = transaction.image_names(&organization, artifact).await?.listed;
@@ -227,7 +236,6 @@ pub(crate) async fn assert_artifact(
     }
     drop(transaction);
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
-    let is_in_flow = !flows.is_empty() || evidence.has_related();
     let is_known = is_in_flow || !by_flow && (known.is_some() || is_named);
     if !is_known {
         let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));

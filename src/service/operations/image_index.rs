@@ -14,10 +14,13 @@ use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{Fingerprint, FlowName, ImageIndex, PlatformManifest};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
+use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{self, Evaluating};
+use crate::service::evaluation::origin;
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::store::creations::Created;
 use crate::store::image_indexes::related;
 
 /// An image index.
@@ -74,7 +77,16 @@ pub(crate) async fn record_image_index(
     let transaction = &mut evaluating.transaction;
     // The new index replaces the oldest of those whose evidence counts for a manifest.
     let before = transaction.listed_manifests(&organization, &changed).await?;
+    let checked = origin::check(transaction, &organization, &flow, (None, None), &changed).await?;
+    if let Err(violation) = checked {
+        drop(evaluating);
+        return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
+    }
     changed.extend(related(&before));
+    if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+        check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
+        transaction.create_flow(&organization, flow.as_str(), caller.token, now).await?;
+    }
     let recorded_by = (flow.as_str(), caller.name.as_str());
     let mut status = StatusCode::OK;
     if transaction.insert_image_index(&organization, &index, recorded_by, now).await? {

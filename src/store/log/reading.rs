@@ -125,7 +125,7 @@ impl Transaction {
                 "unexplained-image-manifest",
                 "SELECT COUNT(*) FROM image_manifests m WHERE m.organization = $1 AND NOT EXISTS
                    (SELECT 1 FROM image_indexes i WHERE i.organization = m.organization
-                      AND i.fingerprint = m.image_index AND i.created_at = m.created_at)",
+                      AND i.fingerprint = m.image_index AND i.flow = m.flow AND i.created_at = m.created_at)",
             ),
             (
                 "unexplained-compliance",

@@ -104,7 +104,7 @@ fn unusable_image_files_are_named_with_the_problem() {
     let corrupt = format!("image/blobs/sha256/{ARM64}");
     for (options, file, content, texts) in [
         ("--image-layout none", "x", String::new(), &["failed to read \"none/index.json\""][..]),
-        ("--image-layout image", "image/index.json", two.to_string(), &["has 2 images: expected one"]),
+        ("--image-layout image", "image/index.json", two.to_string(), &["has 2 images: expected 1"]),
         (
             "--image-layout image",
             &corrupt,
@@ -137,8 +137,18 @@ fn unusable_image_files_are_named_with_the_problem() {
             other.to_string(),
             &["which is not in the image of --image-layout or --image-index: use files of one build"],
         ),
+        // Not only if it is an index.
+        (
+            "--image-layout image --metadata-file other",
+            "image/index.json",
+            json!({"manifests": [{
+                "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": format!("sha256:{AMD64}"),
+            }]})
+            .to_string(),
+            &["which is not in the image of --image-layout or --image-index: use files of one build"],
+        ),
     ] {
-        dry_run(options).file(file, &content).run().expect(2, texts);
+        dry_run(options).file("other", other.to_string()).file(file, &content).run().expect(2, texts);
     }
 }
 

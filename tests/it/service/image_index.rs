@@ -7,7 +7,9 @@ use supercargo::domain::model::Fingerprint;
 use super::browser::{Browser, assert_contains};
 use super::log::log;
 use super::policies::{UNIT, attach, put as put_policy};
-use super::{ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService, digest, form, pod, report};
+use super::{
+    ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService, bootstrap, digest, form, pod, report,
+};
 
 /// An index of these manifests on `linux/amd64`, `linux/arm64` and so on, and its digest.
 fn index(digits: &str) -> (String, String) {
@@ -205,6 +207,59 @@ async fn forged_index_is_rejected_and_cannot_hide_a_manifest(database: Database)
     log(&service, &["verify"]).await.expect(0, &[]);
 }
 
+async fn index_is_attested_only_by_flows_that_may_attest_its_manifests(database: Database) {
+    let service = start(database, UNIT).await;
+    service
+        .reload(&bootstrap(
+            2,
+            "    flows: [{name: cart, images: ['shop/cart*']}, {name: web, images: ['shop/web*']}]",
+        ))
+        .await;
+    attach(&service, "prod", &["tested"]).await;
+    run(&service, "prod", "a", None).await;
+    let (own, forged) = (index("ab"), index("ac"));
+    let sent = |(document, fingerprint): &(String, String)| json!({"document": document, "fingerprint": fingerprint});
+    let refused = r#"the flow does not declare the image \"shop/cart\" of artifact "#;
+    let message = send(&service, ADMIN, "acme/web", &sent(&forged)).await.expect(403).text;
+    assert!(message.contains(refused), "{message}");
+    record(&service, &own).await.expect(201);
+    // The index did not run, but its manifest did.
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": own.1,
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+    });
+    let message = service.attest(ADMIN, "web", "t", form(&data)).await.expect(403).text;
+    assert!(message.contains(refused), "{message}");
+    assert_eq!(verdicts(&service, &[&digest('a')]).await, [UNTESTED]);
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    assert_eq!(verdicts(&service, &[&digest('a')]).await, [GOOD]);
+}
+
+async fn approval_and_other_attestations_of_an_index_make_its_manifest_known(database: Database) {
+    let service = start(database, "approval: {}").await;
+    put_policy(&service, ADMIN, "other", UNIT).await.expect(201);
+    let (approved, linted) = (index("a"), index("b"));
+    for listed in [&approved, &linted] {
+        record(&service, listed).await.expect(201);
+    }
+    let approval = json!({"artifact_fingerprint": approved.1, "approvals": [{"state": "APPROVED"}]});
+    let approve = service.request(Method::POST, ADMIN, "/approvals/acme/cart");
+    let approve = approve.header("Content-Type", "application/json").body(approval.to_string());
+    Response::from_request(approve).await.expect(201);
+    let data = json!({
+        "attestation_name": "lint", "artifact_fingerprint": linted.1,
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    for (digit, policy, is_compliant) in
+        [('a', "tested", true), ('b', "tested", false), ('b', "other", false)]
+    {
+        let path = format!("/asserts/acme/fingerprint/{}?policy_name={policy}", digest(digit));
+        let result = service.get(READER, &path).await.expect(200).json();
+        assert_eq!(result["compliant"], is_compliant, "{digit} {policy}: {result}");
+    }
+}
+
 async fn index_of_another_organization_does_not_count(database: Database) {
     let service = start(database, UNIT).await;
     let listed = index("a");
@@ -234,6 +289,12 @@ async fn only_the_newest_indexes_of_a_manifest_count(database: Database) {
         record(&service, &newer(n)).await.expect(201);
     }
     assert_eq!(verdicts(&service, &[&digest('a')]).await, [GOOD]);
+    // Those of another flow leave it in place.
+    let (document, fingerprint) = newer(17);
+    let sent = json!({"document": document, "fingerprint": fingerprint});
+    send(&service, ADMIN, "acme/web", &sent).await.expect(201);
+    assert!(service.read("/flows/acme").await.to_string().contains("\"web\""));
+    assert_eq!(verdicts(&service, &[&digest('a')]).await, [GOOD]);
     record(&service, &newer(16)).await.expect(201);
     assert_eq!(verdicts(&service, &[&digest('a')]).await, [UNTESTED]);
     attest(&service, &newer(16).1, 0).await;
@@ -255,6 +316,8 @@ super::on_both! {
     late_index_makes_its_manifest_compliant_before_and_after_it_runs,
     exact_policy_counts_only_the_digest_itself,
     forged_index_is_rejected_and_cannot_hide_a_manifest,
+    index_is_attested_only_by_flows_that_may_attest_its_manifests,
+    approval_and_other_attestations_of_an_index_make_its_manifest_known,
     index_of_another_organization_does_not_count,
     only_the_newest_indexes_of_a_manifest_count,
 }

@@ -70,12 +70,6 @@ impl Evidence {
         self.related.iter_mut().for_each(|related| related.retain_flow(flow));
     }
 
-    /// Whether a flow holds any digest of the image, if it has several.
-    #[must_use]
-    pub fn has_related(&self) -> bool {
-        self.related.iter().any(|image| !image.flows.is_empty())
-    }
-
     /// Adds the evidence for another digest of the image.
     fn add(&mut self, other: &Self) {
         for (name, flow) in &other.flows {
