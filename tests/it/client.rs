@@ -13,7 +13,7 @@ fn client(server: &Server) -> Client {
         organization: "acme".parse().unwrap(),
         token: TokenSource::Variable("SUPERCARGO_TOKEN", SecretString::from(TOKEN)),
         ca_file: None,
-        role: "test",
+        command: "test",
     };
     Client::new(setup, Timeouts::default()).unwrap()
 }

@@ -82,7 +82,7 @@ fn report(url: &str, timeouts: api::Timeouts) -> Result<api::Accepted, api::Erro
         organization: "acme".parse().unwrap(),
         token: TokenSource::Variable("SUPERCARGO_TOKEN", "t".into()),
         ca_file: None,
-        role: "test",
+        command: "test",
     };
     let client = api::Client::new(setup, timeouts).unwrap();
     block_on(client.report_k8s(&"prod".parse().unwrap(), &report))

@@ -70,7 +70,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
                 organization: "acme".parse().unwrap(),
                 token: TokenSource::Variable("SUPERCARGO_TOKEN", ADMIN.into()),
                 ca_file: None,
-                role: "test",
+                command: "test",
             },
             api::Timeouts::default(),
         )
