@@ -90,7 +90,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     );
     let printed = service.program(READER, "list agents prod").await;
     let lines: Vec<_> = printed.expect(0, &[]).stdout.lines().collect();
-    assert!(lines[0].starts_with("NAME      VERSION  ROLE   CLUSTER"), "{lines:#?}");
+    assert!(lines[0].starts_with("NAME      VERSION  COMMAND  CLUSTER"), "{lines:#?}");
     assert!(
         lines[1].starts_with("admin") && lines[2].contains(A) && lines[2].ends_with("true"),
         "{lines:#?}"
