@@ -25,6 +25,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store::asserted_flows::AssertedFlow;
 use crate::store::image_indexes::related;
+use crate::store::{self, Transaction};
 
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
@@ -218,17 +219,12 @@ pub(crate) async fn assert_artifact(
     }
     let mut flows = transaction.flows_of_artifacts(&organization, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
-    let mut is_in_flow = !flows.is_empty();
-    if !evidence.related.is_empty() {
-        let listed = transaction.listed_manifests(&organization, &wanted).await?;
-        let others: BTreeSet<_> = related(&listed).collect();
-        is_in_flow |= !transaction.flows_of_artifacts(&organization, &others, flow).await?.is_empty();
-    }
+    let is_in_flow = !flows.is_empty()
+        || !evidence.related.is_empty()
+            && are_other_digests_in(&mut transaction, &organization, &wanted, flow).await?;
     let running = transaction.running_in(&organization, artifact).await?;
     let mut known = described(running, environment.as_ref(), &flows);
-    let mut approvals =
-        std::iter::once(&evidence).chain(&evidence.related).flat_map(|image| &image.approvals);
-    let is_named = allowed.names(&artifact) || approvals.next().is_some();
+    let is_named = allowed.names(&artifact) || evidence.is_approved();
     if known.is_none() && flow.is_none() && scope != AssertionScope::Flow {
         // Past runs.
         let names = transaction.image_names(&organization, artifact).await?.listed;
@@ -236,8 +232,7 @@ pub(crate) async fn assert_artifact(
     }
     drop(transaction);
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
-    let is_known = is_in_flow || !by_flow && (known.is_some() || is_named);
-    if !is_known {
+    if !is_in_flow && (by_flow || known.is_none() && !is_named) {
         let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
         return Err(Problem::not_found(format!(
             "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
@@ -280,6 +275,17 @@ pub(crate) async fn assert_artifact(
         compliance_status,
     };
     Ok(axum::Json(assertion).into_response())
+}
+
+/// Whether a flow, or any, holds another digest of the image.
+async fn are_other_digests_in(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: &BTreeSet<Fingerprint>,
+    flow: Option<&str>,
+) -> Result<bool, store::Error> {
+    let others = related(&transaction.listed_manifests(organization, artifact).await?).collect();
+    Ok(!transaction.flows_of_artifacts(organization, &others, flow).await?.is_empty())
 }
 
 /// The artifact as it runs in the environment; else as it runs elsewhere or was reported, without namespaces.

@@ -70,6 +70,12 @@ impl Evidence {
         self.related.iter_mut().for_each(|related| related.retain_flow(flow));
     }
 
+    /// Whether any digest of the image is approved.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        !self.approvals.is_empty() || self.related.iter().any(|image| !image.approvals.is_empty())
+    }
+
     /// Adds the evidence for another digest of the image.
     fn add(&mut self, other: &Self) {
         for (name, flow) in &other.flows {
