@@ -64,9 +64,9 @@ impl Transaction {
             ON CONFLICT (environment, name, cluster) DO UPDATE
             SET user_agent = excluded.user_agent, last_at = excluded.last_at, pods = excluded.pods,
                 hour = excluded.hour, reports = excluded.reports, previous_reports = excluded.previous_reports";
-        const DELETE: &str = "DELETE FROM reporters WHERE environment = $1 AND last_at < $2";
+        const DELETE: &str = "DELETE FROM reporters WHERE environment = $1 AND name = $2 AND cluster = $3";
         let mut reporters = self.reporters(environment).await?;
-        let is_full = add_report(&mut reporters, report);
+        let evicted = add_report(&mut reporters, report);
         // The reporter, and the one before with its heartbeats.
         for reporter in reporters.iter().take(2) {
             let Reporter { name, sender: Sender { user_agent, cluster }, counts, .. } = reporter;
@@ -77,8 +77,8 @@ impl Transaction {
                 upsert.execute(connection).await?;
             });
         }
-        if let Some(oldest) = reporters.last().filter(|_| is_full) {
-            execute!(self, DELETE, environment, oldest.last_at);
+        if let Some(Reporter { name, sender: Sender { cluster, .. }, .. }) = evicted {
+            execute!(self, DELETE, environment, name, cluster);
         }
         Ok(())
     }

@@ -130,18 +130,23 @@ impl Reporter {
     }
 }
 
-/// Adds a report to the reporters, which are in the order of their last reports, latest first. Returns whether a reporter was
-/// dropped.
-pub fn add_report(reporters: &mut Vec<Reporter>, mut report: Reporter) -> bool {
+/// Adds a report to the reporters, which are in the order of their last reports, latest first. Returns the evicted reporter:
+/// the oldest one of the name with the most clusters. A client can claim any number of clusters, and must not evict the
+/// reporters of other names that way.
+pub fn add_report(reporters: &mut Vec<Reporter>, mut report: Reporter) -> Option<Reporter> {
     if let Some(place) = reporters.iter().position(|known| known.key() == report.key()) {
         let known = reporters.remove(place);
         report.first_at = known.first_at;
         report.counts = known.counts.plus(report.counts);
     }
     reporters.insert(0, report);
-    let is_full = reporters.len() > MAX_REPORTERS;
-    reporters.truncate(MAX_REPORTERS);
-    is_full
+    if reporters.len() <= MAX_REPORTERS {
+        return None;
+    }
+    let clusters = |name: &str| reporters.iter().filter(|reporter| reporter.name == name).count();
+    // The last maximum is the oldest.
+    let (place, _) = reporters.iter().enumerate().max_by_key(|(_, reporter)| clusters(&reporter.name))?;
+    Some(reporters.remove(place))
 }
 
 /// Version and command of this program in a `User-Agent` such as `supercargo/0.1.0 (agent)`; `None` for another program.
@@ -209,12 +214,28 @@ mod tests {
     #[test]
     fn report_keeps_the_first_time_and_the_oldest_reporter_is_dropped() {
         let mut reporters: Vec<_> = (0..20).rev().map(|n| reporter(&format!("r{n}"), "", n, n)).collect();
-        assert!(!add_report(&mut reporters, reporter("r5", "", 30, 30)));
+        assert_eq!(add_report(&mut reporters, reporter("r5", "", 30, 30)), None);
         let first = &reporters[0];
         assert_eq!((first.name.as_str(), first.first_at, first.counts.reports), ("r5", at(5), 2));
-        assert!(add_report(&mut reporters, reporter("new", "", 31, 31)));
+        let evicted = add_report(&mut reporters, reporter("new", "", 31, 31));
+        assert_eq!(evicted, Some(reporter("r0", "", 0, 0)));
         let names: Vec<_> = reporters.iter().map(|reporter| reporter.name.as_str()).collect();
         assert_eq!((names.len(), names[0], names[1], names[19]), (20, "new", "r5", "r1"));
+    }
+
+    #[test]
+    fn reporter_with_many_clusters_evicts_only_its_own_rows() {
+        let mut reporters = vec![reporter("agent", A, 0, 1)];
+        for n in 2..40 {
+            let evicted =
+                add_report(&mut reporters, reporter("other", &A.replacen("0c", &n.to_string(), 1), n, n));
+            assert!(evicted.is_none_or(|evicted| evicted.name == "other"));
+        }
+        assert_eq!(reporters.len(), 20);
+        let report = reporter("agent", A, 40, 40);
+        assert_eq!(add_report(&mut reporters, report), None);
+        assert_eq!((&*reporters[0].name, reporters[0].first_at), ("agent", at(0)));
+        assert!(reporters[0].is_overwritten(&reporters, at(41), Duration::from_mins(3)));
     }
 
     #[test]

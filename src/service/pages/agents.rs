@@ -36,7 +36,7 @@ pub(super) async fn page(
             p { "No reports." }
         } @else {
             (table("Agents", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
-            @if agents.len() == MAX_REPORTERS { p { "Only the latest " (MAX_REPORTERS) " agents are kept." } }
+            @if agents.len() == MAX_REPORTERS { p { "At most " (MAX_REPORTERS) " agents are kept." } }
         }
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };

@@ -97,7 +97,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     );
 }
 
-async fn token_in_two_clusters_is_two_agents_and_the_oldest_are_dropped(database: Database) {
+async fn token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted(database: Database) {
     let service = TestService::start(database).await;
     let ours = [pod("p", "cart:1", 'a')];
     for (cluster, status) in [(A, 201), (B, 200), (A, 200)] {
@@ -107,13 +107,16 @@ async fn token_in_two_clusters_is_two_agents_and_the_oldest_are_dropped(database
     let pairs: Vec<_> =
         agents.as_array().unwrap().iter().map(|it| (&it["cluster"], &it["is_overwritten"])).collect();
     assert_eq!(pairs, [(&json!(A), &json!(true)), (&json!(B), &json!(true))]);
+    // Another token stays.
+    send(&service, ADMIN, ("curl/8.0", ""), &ours, 200).await;
     for n in 0..20 {
         send(&service, REPORTER, (AGENT, &A.replacen("0c", &format!("{n:02}"), 1)), &ours, 200).await;
     }
     let agents = listed(&service).await;
-    let clusters = agents.as_array().unwrap().iter().map(|it| it["cluster"].as_str().unwrap());
-    let expected: Vec<_> = (0..20).rev().map(|n| A.replacen("0c", &format!("{n:02}"), 1)).collect();
-    assert_eq!(clusters.collect::<Vec<_>>(), expected);
+    let agents = agents.as_array().unwrap().iter();
+    let agents: Vec<_> = agents.map(|it| (it["name"].clone(), it["cluster"].clone())).collect();
+    let ours = (1..20).rev().map(|n| (json!("reporter"), json!(A.replacen("0c", &format!("{n:02}"), 1))));
+    assert_eq!(agents, ours.chain([(json!("admin"), Value::Null)]).collect::<Vec<_>>());
     assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM reporters").await, ["20"]);
 }
 
@@ -143,6 +146,6 @@ async fn agents_of_another_organization_are_not_found(database: Database) {
 
 super::on_both!(
     agents_that_overwrite_each_other_are_listed_and_marked,
-    token_in_two_clusters_is_two_agents_and_the_oldest_are_dropped,
+    token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted,
     agents_of_another_organization_are_not_found,
 );
