@@ -11,9 +11,10 @@ use super::timing::TrackDeparted;
 use super::watch_state::{Target, WatchState};
 use crate::agent::EnvironmentConfig;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
-use crate::domain::live::departed_pods::{DepartedPod, DepartedPods, Limits};
+use crate::domain::live::departed_pods::{DepartedPods, Limits};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::live_set::{LiveSet, Tally};
+use crate::domain::live::saved_state::SavedEnvironment;
 use crate::domain::model::NamespaceName;
 
 /// State of one environment.
@@ -45,15 +46,12 @@ impl EnvironmentState {
         config: &EnvironmentConfig,
         watches: &[WatchState],
         track_departed: TrackDeparted,
-        restored: Option<(Revision, Vec<DepartedPod>)>,
+        restored: Option<SavedEnvironment>,
     ) -> Self {
         let selection = &config.selection;
         let mut departed_pods = DepartedPods::new(Limits::default());
-        if let Some((accepted, pods)) = restored {
-            // Labels are not known yet, and selected the namespaces before.
-            departed_pods.restore(accepted, pods, |namespace| {
-                selection.selects(namespace) || selection.label_selector_for(namespace).is_some()
-            });
+        if let Some(SavedEnvironment { accepted, pods, .. }) = restored {
+            departed_pods.restore(accepted, pods);
         }
         let is_needed = |watch: &WatchState| match &watch.target {
             Target::Pods(scope) => scope.as_ref().is_none_or(|name| selection.selects(name.as_str())),

@@ -23,7 +23,7 @@ use crate::domain::live::departed_pods::{Contents, DepartedPods};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::live_set::{LiveSet, Snapshot};
-use crate::domain::live::saved_state::SavedState;
+use crate::domain::live::saved_state::{SavedEnvironment, SavedState};
 use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
 
@@ -325,11 +325,14 @@ impl Shared {
     /// The content of the state file, and its number of changes; `None` if the file has this number.
     pub(super) fn save(&self, written: Option<u64>) -> Option<(u64, SavedState)> {
         let state = self.lock();
-        let all =
-            || state.environments.iter().filter_map(|e| Some((&e.config.name, e.departed_pods.as_ref()?)));
+        let all = || state.environments.iter().filter_map(|e| Some((&e.config, e.departed_pods.as_ref()?)));
         let changes = all().map(|(_, departed_pods)| departed_pods.changes()).sum();
+        let save = |(config, departed_pods): (&EnvironmentConfig, &DepartedPods)| {
+            let (selection, (accepted, pods)) = (config.selection.fingerprint(), departed_pods.save());
+            (config.name.as_str().to_owned(), SavedEnvironment { selection: Some(selection), accepted, pods })
+        };
         (written != Some(changes)).then(|| {
-            let environments = all().map(|(name, pods)| (name.as_str().to_owned(), pods.save())).collect();
+            let environments = all().map(save).collect();
             (changes, SavedState { revision: state.live_set.latest(), environments })
         })
     }

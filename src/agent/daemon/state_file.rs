@@ -89,19 +89,26 @@ impl StateFile {
             }
         };
         self.written = Some(0);
-        state.environments.retain(|name, (_, pods)| {
-            let is_reported = plan.environments.iter().any(|environment| environment.name.as_str() == name);
-            let (name, departed) = (Escaped(name), pods.len() as u64);
-            let pods = pluralize(departed, "departed pod");
-            match (is_reported, departed) {
-                (_, 0) => {}
-                (true, _) => tracing::info!(departed, "{name}: restored {pods} from {self}"),
-                (false, _) => tracing::warn!(
-                    departed,
-                    "ignoring {pods} in the state file {self}: this agent does not report {name}"
+        state.environments.retain(|name, saved| {
+            let environment = plan.environments.iter().find(|environment| environment.name.as_str() == name);
+            let name = Escaped(name);
+            let (ignored, reason) = match environment {
+                Some(environment) => (
+                    saved.retain_selected(&environment.selection),
+                    format!("the namespaces of {name} are selected differently now"),
                 ),
+                None => (saved.pods.len() as u64, format!("this agent does not report {name}")),
+            };
+            if ignored > 0 {
+                let pods = pluralize(ignored, "departed pod");
+                tracing::warn!(departed = ignored, "ignoring {pods} in the state file {self}: {reason}");
             }
-            is_reported
+            let restored = saved.pods.len() as u64;
+            if environment.is_some() && restored > 0 {
+                let pods = pluralize(restored, "departed pod");
+                tracing::info!(departed = restored, "{name}: restored {pods} from {self}");
+            }
+            environment.is_some()
         });
         state
     }

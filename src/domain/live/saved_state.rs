@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::departed_pods::DepartedPod;
 use super::departure::Revision;
+use super::selection::Selection;
 use crate::domain::model::Fingerprint;
 
 /// Version of the format.
@@ -40,8 +41,19 @@ pub struct Origin {
 pub struct SavedState {
     /// Revision of the live set.
     pub revision: Revision,
-    /// The last accepted revision and the departed pods of each environment.
-    pub environments: BTreeMap<String, (Revision, Vec<DepartedPod>)>,
+    /// The environments by name.
+    pub environments: BTreeMap<String, SavedEnvironment>,
+}
+
+/// The departed pods of an environment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavedEnvironment {
+    /// Fingerprint of its selection; `None` in the file of an earlier version.
+    pub selection: Option<Fingerprint>,
+    /// The last accepted revision.
+    pub accepted: Revision,
+    /// Its departed pods.
+    pub pods: Vec<DepartedPod>,
 }
 
 /// The first line.
@@ -54,6 +66,9 @@ struct Header {
     revision: Revision,
     /// The last accepted revision of each environment.
     accepted: BTreeMap<String, Revision>,
+    /// The fingerprint of the selection of each environment. Earlier versions did not write it.
+    #[serde(default)]
+    selections: BTreeMap<String, Fingerprint>,
     /// SHA-256 of the other lines.
     sha256: Fingerprint,
 }
@@ -110,8 +125,8 @@ impl SavedState {
     /// Errors of serialization.
     pub fn encode(&self, origin: &Origin, now: Duration) -> Result<Vec<u8>, serde_json::Error> {
         let mut lines = Vec::new();
-        'pods: for (environment, (_, pods)) in &self.environments {
-            for pod in pods {
+        'pods: for (environment, saved) in &self.environments {
+            for pod in &saved.pods {
                 let end = lines.len();
                 serde_json::to_writer(&mut lines, &Line { environment, pod })?;
                 lines.push(b'\n');
@@ -121,13 +136,16 @@ impl SavedState {
                 }
             }
         }
-        let accepted = self.environments.iter().map(|(name, (accepted, _))| (name.clone(), *accepted));
+        let environments = || self.environments.iter();
+        let selections =
+            environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection.clone()?)));
         let header = Header {
             version: VERSION,
             written_at: now.as_secs(),
             origin: origin.clone(),
             revision: self.revision,
-            accepted: accepted.collect(),
+            accepted: environments().map(|(name, saved)| (name.clone(), saved.accepted)).collect(),
+            selections: selections.collect(),
             sha256: Fingerprint::from_content(&lines),
         };
         let mut bytes = serde_json::to_vec(&header)?;
@@ -159,13 +177,31 @@ impl SavedState {
         if age > MAX_AGE {
             return Err(Ignored::Old(age));
         }
-        let environments = header.accepted.into_iter().map(|(name, accepted)| (name, (accepted, Vec::new())));
+        let mut selections = header.selections;
+        let environments = header.accepted.into_iter().map(|(name, accepted)| {
+            let selection = selections.remove(&name);
+            (name, SavedEnvironment { selection, accepted, pods: Vec::new() })
+        });
         let mut state = Self { revision: header.revision, environments: environments.collect() };
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let Line::<String, DepartedPod> { environment, pod } = parse(line)?;
-            state.environments.entry(environment).or_default().1.push(pod);
+            state.environments.entry(environment).or_default().pods.push(pod);
         }
         Ok(state)
+    }
+}
+
+impl SavedEnvironment {
+    /// Keeps the pods of selected namespaces. Labels are not known yet: a namespace that they decide about is selected if
+    /// the selection is the same as when the pod was saved. Returns the number of other pods.
+    pub fn retain_selected(&mut self, selection: &Selection) -> u64 {
+        let is_same = self.selection.as_ref() == Some(&selection.fingerprint());
+        let before = self.pods.len();
+        self.pods.retain(|pod| {
+            let namespace = pod.namespace();
+            selection.selects(namespace) || is_same && selection.label_selector_for(namespace).is_some()
+        });
+        (before - self.pods.len()) as u64
     }
 }
 
@@ -216,7 +252,9 @@ mod tests {
 
     fn state(count: usize, owner: &str) -> SavedState {
         let (departed_pods, revision) = departed_pods(count, owner);
-        SavedState { revision, environments: [("prod".to_owned(), departed_pods.save())].into() }
+        let (accepted, pods) = departed_pods.save();
+        let saved = SavedEnvironment { selection: Some(Selection::default().fingerprint()), accepted, pods };
+        SavedState { revision, environments: [("prod".to_owned(), saved)].into() }
     }
 
     #[test]
@@ -225,16 +263,48 @@ mod tests {
         let bytes = state(3, "job").encode(&origin("a"), NOW).unwrap();
         let mut state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
         assert_eq!(state, self::state(3, "job"));
-        let (accepted, pods) = state.environments.remove("prod").unwrap();
+        let saved = state.environments.remove("prod").unwrap();
         let mut after = DepartedPods::new(Limits::default());
-        after.restore(accepted, pods.clone(), |_| true);
+        after.restore(saved.accepted, saved.pods);
         assert_eq!((after.artifacts(), after.save()), (before.artifacts(), before.save()));
         after.report_accepted(revision, Contents::Running);
         assert_eq!(after.len(), 3);
         after.report_accepted(revision, Contents::RunningAndDeparted);
         assert!(after.is_empty());
-        after.restore(accepted, pods, |namespace| namespace == "pay");
-        assert_eq!(after.len(), 1);
+    }
+
+    #[test]
+    fn pods_of_namespaces_by_labels_are_kept_only_if_the_selection_is_the_same() {
+        let by_label = |selector: &str| Selection::default().with_labels(selector.parse().ok());
+        let named =
+            Selection::new(["pay".parse().unwrap()].into(), vec![], [].into(), vec![]).unwrap();
+        let (all, named_or_a) = (Selection::default(), named.clone().with_labels("team=a".parse().ok()));
+        for (before, now, kept) in [
+            (Some(&all), &all, 4),
+            (Some(&all), &named, 2),
+            (Some(&all), &by_label("team=b"), 0),
+            (Some(&all), &named_or_a, 2),
+            (Some(&by_label("team=a")), &by_label("team=a"), 4),
+            (Some(&by_label("team=a")), &by_label("team=b"), 0),
+            (Some(&by_label("team=a")), &all, 4),
+            (None, &by_label("team=a"), 0),
+            (None, &named_or_a, 2),
+        ] {
+            let mut saved = state(4, "job").environments.remove("prod").unwrap();
+            saved.selection = before.map(Selection::fingerprint);
+            assert_eq!((saved.retain_selected(now), saved.pods.len()), (4 - kept, kept as usize), "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn file_of_an_earlier_version_has_no_selections() {
+        let bytes = state(1, "job").encode(&origin("a"), NOW).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (start, rest) = text.split_once(r#","selections":{"#).unwrap();
+        let earlier = format!("{start}{}", rest.split_once('}').unwrap().1);
+        let state = SavedState::decode(earlier.as_bytes(), &origin("a"), NOW).unwrap();
+        let saved = &state.environments["prod"];
+        assert_eq!((&saved.selection, saved.pods.len()), (&None, 1));
     }
 
     #[test]
@@ -271,6 +341,6 @@ mod tests {
         let bytes = state(1_000, &"x".repeat(16 * 1024)).encode(&origin("a"), NOW).unwrap();
         assert!((MAX_POD_BYTES - 32 * 1024..MAX_BYTES).contains(&bytes.len()), "{}", bytes.len());
         let state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
-        assert!(state.environments["prod"].1.len() > 900);
+        assert!(state.environments["prod"].pods.len() > 900);
     }
 }

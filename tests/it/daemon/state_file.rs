@@ -157,6 +157,43 @@ async fn unusable_state_file_is_ignored_with_a_warning_and_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_another_selection_are_ignored_with_a_warning() {
+    let ((cluster, gate), folder) = (start().await, tempfile::tempdir().unwrap());
+    let state = folder.path().join("state");
+    drop(job_ends_unreported(&cluster, &gate, Some(&state)).await);
+    gate.clear_faults();
+    cluster.add(pod("pay", "web").image("registry.example.com/web:1", 'a'));
+    cluster.label_namespace("pay", &["team=b"]);
+    let by_labels =
+        || builder(&cluster, &gate, Some(&state)).args(["--namespace-selector", "team=b"]).start();
+    let daemon = by_labels();
+    let line = daemon.wait_for_line("the namespaces of prod are selected differently now").await;
+    assert!(line.starts_with("WARN ignoring 1 departed pod in the state file "), "{line}");
+    daemon.wait_for_line(" reported, ").await;
+    assert_eq!(reports_with_job(&gate), 0);
+    drop(daemon);
+
+    // The labels stay the same.
+    let daemon = by_labels();
+    daemon.wait_for_line(" reported, ").await;
+    gate.inject(always(Fault::Status(503, None)));
+    cluster.add(pod("pay", "job").image("registry.example.com/job:1", 'b'));
+    daemon.wait_for_pods(2).await;
+    cluster.delete("pay", "job");
+    eventually("the state file has the departed pod of pay", async || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains(r#""namespace":"pay""#))
+    })
+    .await;
+    drop(daemon);
+    gate.clear_faults();
+    let daemon = by_labels();
+    daemon.wait_for_line("prod: restored 1 departed pod from ").await;
+    daemon.wait_for_line(" reported, ").await;
+    assert_eq!(reports_with_job(&gate), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn agent_reports_while_the_state_file_cannot_be_written() {
     let ((cluster, gate), folder) = (start().await, tempfile::tempdir().unwrap());
     let state = folder.path().join("missing/state");

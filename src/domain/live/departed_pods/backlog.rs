@@ -36,6 +36,12 @@ pub(super) struct Backlog {
 }
 
 impl DepartedPod {
+    /// Its namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.artifact.namespace
+    }
+
     fn size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
         let owner = |OwnerReference { api_version, kind, name, uid, .. }: &OwnerReference| {

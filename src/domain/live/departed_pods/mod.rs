@@ -149,16 +149,10 @@ impl DepartedPods {
         (self.accepted, self.pods.iter().map(|(_, pod)| pod.clone()).collect())
     }
 
-    /// Restores what an earlier process saved, except pods of namespaces that are no longer selected. The live set must
-    /// continue from the revision of that process.
-    pub fn restore(
-        &mut self,
-        accepted: Revision,
-        pods: Vec<DepartedPod>,
-        is_selected: impl Fn(&str) -> bool,
-    ) {
+    /// Restores what an earlier process saved. The live set must continue from the revision of that process.
+    pub fn restore(&mut self, accepted: Revision, pods: Vec<DepartedPod>) {
         self.accepted = accepted;
-        for pod in pods.into_iter().filter(|pod| is_selected(&pod.artifact.namespace)) {
+        for pod in pods {
             self.pods.insert(self.inserted, pod);
             self.inserted += 1;
         }
