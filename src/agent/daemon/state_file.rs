@@ -33,7 +33,7 @@ pub(super) struct StateFile {
     pause: Duration,
     timeout: Duration,
     reminder_interval: Duration,
-    /// Number of changes of the departed pods that the file contains; `None` if there is no file.
+    /// Number of changes of the departed pods that the file contains; `None` if it has to be written without a change.
     written: Option<u64>,
     writes: BlockingCall<(u64, io::Result<()>)>,
     failures: FailureLog,
@@ -69,7 +69,8 @@ impl StateFile {
         }
     }
 
-    /// Reads the departed pods of the environments of the plan. A file that cannot be used is ignored with a warning.
+    /// Reads the departed pods of the environments of the plan. A file or pods that cannot be used are ignored with a
+    /// warning. The first write replaces them, so that the next start does not repeat the warning.
     pub(super) async fn read(&mut self, plan: &Plan) -> SavedState {
         let (path, origin) = (self.path.clone(), Arc::clone(&self.origin));
         let read = move || -> Result<_, Unusable> {
@@ -85,10 +86,12 @@ impl StateFile {
             Err(error) => {
                 let cause = error_causes::describe(&error);
                 tracing::warn!("ignoring the state file {self}: {cause}");
-                SavedState::default()
+                // A file that cannot be read now may be readable later.
+                self.written = (!matches!(error, Unusable::Ignored(_))).then_some(0);
+                return SavedState::default();
             }
         };
-        self.written = Some(0);
+        let mut has_ignored = false;
         state.environments.retain(|name, saved| {
             let environment = plan.environments.iter().find(|environment| environment.name.as_str() == name);
             let name = Escaped(name);
@@ -99,6 +102,7 @@ impl StateFile {
                 ),
                 None => (saved.pods.len() as u64, format!("this agent does not report {name}")),
             };
+            has_ignored |= ignored > 0;
             if ignored > 0 {
                 let pods = pluralize(ignored, "departed pod");
                 tracing::warn!(departed = ignored, "ignoring {pods} in the state file {self}: {reason}");
@@ -110,6 +114,7 @@ impl StateFile {
             }
             environment.is_some()
         });
+        self.written = (!has_ignored).then_some(0);
         state
     }
 

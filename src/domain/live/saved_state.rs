@@ -22,7 +22,7 @@ pub const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum size of the lines of pods, in bytes; further pods are left out. The first line fits into the rest.
 const MAX_POD_BYTES: usize = 15 * 1024 * 1024;
 
-/// Files that were written longer ago are ignored: the service would record the pods at the time of the report.
+/// Pods that were written longer ago are ignored: the service would record them at the time of the report.
 const MAX_AGE: Duration = Duration::from_hours(7 * 24);
 
 /// The cluster and the destination of an agent. The file of another agent is ignored.
@@ -138,7 +138,7 @@ impl SavedState {
         }
         let environments = || self.environments.iter();
         let selections =
-            environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection.clone()?)));
+            environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection?)));
         let header = Header {
             version: VERSION,
             written_at: now.as_secs(),
@@ -174,7 +174,7 @@ impl SavedState {
             return Err(Ignored::Foreign(Box::new(header.origin), Box::new(origin.clone())));
         }
         let age = now.saturating_sub(Duration::from_secs(header.written_at));
-        if age > MAX_AGE {
+        if age > MAX_AGE && !lines.is_empty() {
             return Err(Ignored::Old(age));
         }
         let mut selections = header.selections;
@@ -334,6 +334,9 @@ mod tests {
         }
         // The clock was set back.
         assert!(SavedState::decode(&bytes, &origin("a"), NOW.saturating_sub(day)).is_ok());
+        // No pod ended for a long time.
+        let bytes = state(0, "job").encode(&origin("a"), NOW).unwrap();
+        assert_eq!(SavedState::decode(&bytes, &origin("a"), NOW + day * 30).unwrap(), state(0, "job"));
     }
 
     #[test]

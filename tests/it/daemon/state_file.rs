@@ -146,6 +146,9 @@ async fn unusable_state_file_is_ignored_with_a_warning_and_replaced() {
         assert!(line.starts_with("WARN ignoring ") && line.contains(state.to_str().unwrap()), "{line}");
         daemon.wait_for_line(" reported, ").await;
         assert_eq!(reports_with_job(&gate), 0);
+        if state.is_file() {
+            eventually("the state file has no ignored pod", async || !has_job(&state)).await;
+        }
         cluster.add(pod("shop", "job").image("registry.example.com/job:1", 'c'));
         daemon.wait_for_pods(2).await;
         gate.inject(always(Fault::Status(503, None)));
