@@ -28,7 +28,7 @@ const MAX_AGE: Duration = Duration::from_hours(7 * 24);
 /// The cluster and the destination of an agent. The file of another agent is ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// URL of the API server.
+    /// URL of the API server. In a pod, agents of other clusters may have the same one.
     pub cluster: String,
     /// URL of the service.
     pub service: String,
