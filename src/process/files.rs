@@ -38,13 +38,13 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(max_bytes, path)
 }
 
-/// Replaces a file atomically by one that only its owner can read. The temporary file has the same name with `.new`, so
-/// that killed processes leave at most one.
+/// Replaces a file atomically by one with these parts, which only its owner can read. The temporary file has the same name
+/// with `.new`, so that killed processes leave at most one.
 ///
 /// # Errors
 ///
 /// Errors of writing; the file is unchanged then.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
@@ -53,7 +53,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         _ => {}
     }
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(bytes)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
     file.sync_all()?;
     std::fs::rename(new, path)
 }

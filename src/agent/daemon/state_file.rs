@@ -18,7 +18,7 @@ use crate::api::Client;
 use crate::cluster::Cluster;
 use crate::domain::escape::Escaped;
 use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::domain::live::saved_state::{Ignored, MAX_BYTES, Origin, SavedState};
+use crate::domain::live::saved_state::{Encoded, Ignored, MAX_BYTES, Origin, SavedState};
 use crate::process::error_causes;
 use crate::process::files::{BlockingCall, read_regular, replace};
 
@@ -35,8 +35,11 @@ pub(super) struct StateFile {
     reminder_interval: Duration,
     /// Number of changes of the departed pods that the file contains; `None` if it has to be written without a change.
     written: Option<u64>,
-    writes: BlockingCall<(u64, io::Result<()>)>,
+    /// Each returns the number of changes that it wrote, and the number of pods that it left out.
+    writes: BlockingCall<(u64, io::Result<u64>)>,
     failures: FailureLog,
+    /// Writes that left out pods.
+    full: FailureLog,
 }
 
 /// Why nothing was restored.
@@ -66,6 +69,7 @@ impl StateFile {
             written: None,
             writes: BlockingCall::default(),
             failures: FailureLog::new(timing.reminder_interval),
+            full: FailureLog::new(timing.reminder_interval),
         }
     }
 
@@ -145,8 +149,9 @@ impl StateFile {
         let write = move || (changes, write(&path, &state, &origin));
         let cause = match self.writes.run(self.timeout, write).await {
             // The number is lower if an earlier write timed out and has ended now.
-            Some((changes, Ok(()))) => {
+            Some((changes, Ok(left_out))) => {
                 self.written = Some(changes);
+                self.log_left_out(left_out);
                 if let Some((_, lasted)) = self.failures.recovered(Instant::now()) {
                     tracing::info!("wrote the state file {self} again after {lasted:.0?}");
                 }
@@ -164,6 +169,17 @@ impl StateFile {
         }
         true
     }
+
+    /// Logs the pods that did not fit.
+    fn log_left_out(&mut self, left_out: u64) {
+        let now = Instant::now();
+        if left_out == 0 {
+            self.full.recovered(now);
+        } else if self.full.failed("", now) != LogAction::Suppress {
+            let pods = pluralize(left_out, "departed pod");
+            tracing::warn!(departed = left_out, "the state file {self} is full: a restart loses {pods}");
+        }
+    }
 }
 
 impl std::fmt::Display for StateFile {
@@ -172,8 +188,10 @@ impl std::fmt::Display for StateFile {
     }
 }
 
-fn write(path: &Path, state: &SavedState, origin: &Origin) -> io::Result<()> {
-    replace(path, &state.encode(origin, unix_time())?)
+fn write(path: &Path, state: &SavedState, origin: &Origin) -> io::Result<u64> {
+    let Encoded { header, lines, left_out } = state.encode(origin, unix_time())?;
+    replace(path, &[&header, &lines])?;
+    Ok(left_out)
 }
 
 fn unix_time() -> Duration {

@@ -2,7 +2,8 @@
 //!
 //! `agent` reads and writes the file. Its first line describes the rest, which has one pod per line.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -54,6 +55,17 @@ pub struct SavedEnvironment {
     pub accepted: Revision,
     /// Its departed pods.
     pub pods: Vec<DepartedPod>,
+}
+
+/// The content of a file.
+#[derive(Debug)]
+pub struct Encoded {
+    /// The first line.
+    pub header: Vec<u8>,
+    /// The other lines. Separate, because they can be large.
+    pub lines: Vec<u8>,
+    /// Number of pods that exceed the maximum size.
+    pub left_out: u64,
 }
 
 /// The first line.
@@ -118,27 +130,32 @@ pub enum Corruption {
 }
 
 impl SavedState {
-    /// The content of the file; `now` is Unix time.
+    /// The content of the file; `now` is Unix time. If the pods exceed the maximum size, each environment gets the same
+    /// share of it, and what others leave of theirs.
     ///
     /// # Errors
     ///
     /// Errors of serialization.
-    pub fn encode(&self, origin: &Origin, now: Duration) -> Result<Vec<u8>, serde_json::Error> {
-        let mut lines = Vec::new();
-        'pods: for (environment, saved) in &self.environments {
-            for pod in &saved.pods {
-                let end = lines.len();
-                serde_json::to_writer(&mut lines, &Line { environment, pod })?;
-                lines.push(b'\n');
-                if lines.len() > MAX_POD_BYTES {
-                    lines.truncate(end);
-                    break 'pods;
-                }
+    pub fn encode(&self, origin: &Origin, now: Duration) -> Result<Encoded, serde_json::Error> {
+        let (mut lines, mut left_out) = (Vec::new(), 0);
+        let all: Vec<_> = self.environments.iter().map(|(name, saved)| (name, &saved.pods)).collect();
+        // The size of the lines of each environment, its index, and that of its next pod.
+        let mut queue: BinaryHeap<_> = (0..all.len()).map(|n| Reverse((0, n, 0))).collect();
+        while let Some(Reverse((size, n, next))) = queue.pop() {
+            let Some((environment, pods)) = all.get(n) else { continue };
+            let Some(pod) = pods.get(next) else { continue };
+            let end = lines.len();
+            serde_json::to_writer(&mut lines, &Line { environment, pod })?;
+            lines.push(b'\n');
+            if lines.len() > MAX_POD_BYTES {
+                lines.truncate(end);
+                left_out += (pods.len() - next) as u64;
+            } else {
+                queue.push(Reverse((size + lines.len() - end, n, next + 1)));
             }
         }
         let environments = || self.environments.iter();
-        let selections =
-            environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection?)));
+        let selections = environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection?)));
         let header = Header {
             version: VERSION,
             written_at: now.as_secs(),
@@ -148,10 +165,9 @@ impl SavedState {
             selections: selections.collect(),
             sha256: Fingerprint::from_content(&lines),
         };
-        let mut bytes = serde_json::to_vec(&header)?;
-        bytes.push(b'\n');
-        bytes.append(&mut lines);
-        Ok(bytes)
+        let mut header = serde_json::to_vec(&header)?;
+        header.push(b'\n');
+        Ok(Encoded { header, lines, left_out })
     }
 
     /// The state in a file; `now` is Unix time.
@@ -257,10 +273,15 @@ mod tests {
         SavedState { revision, environments: [("prod".to_owned(), saved)].into() }
     }
 
+    fn encode(state: &SavedState) -> Vec<u8> {
+        let Encoded { header, lines, .. } = state.encode(&origin("a"), NOW).unwrap();
+        [header, lines].concat()
+    }
+
     #[test]
     fn restored_pods_are_kept_until_an_accepted_report_contains_them() {
         let (before, revision) = departed_pods(3, "job");
-        let bytes = state(3, "job").encode(&origin("a"), NOW).unwrap();
+        let bytes = encode(&state(3, "job"));
         let mut state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
         assert_eq!(state, self::state(3, "job"));
         let saved = state.environments.remove("prod").unwrap();
@@ -276,8 +297,7 @@ mod tests {
     #[test]
     fn pods_of_namespaces_by_labels_are_kept_only_if_the_selection_is_the_same() {
         let by_label = |selector: &str| Selection::default().with_labels(selector.parse().ok());
-        let named =
-            Selection::new(["pay".parse().unwrap()].into(), vec![], [].into(), vec![]).unwrap();
+        let named = Selection::new(["pay".parse().unwrap()].into(), vec![], [].into(), vec![]).unwrap();
         let (all, named_or_a) = (Selection::default(), named.clone().with_labels("team=a".parse().ok()));
         for (before, now, kept) in [
             (Some(&all), &all, 4),
@@ -292,13 +312,17 @@ mod tests {
         ] {
             let mut saved = state(4, "job").environments.remove("prod").unwrap();
             saved.selection = before.map(Selection::fingerprint);
-            assert_eq!((saved.retain_selected(now), saved.pods.len()), (4 - kept, kept as usize), "{before:?} {now:?}");
+            assert_eq!(
+                (saved.retain_selected(now), saved.pods.len()),
+                (4 - kept, kept as usize),
+                "{before:?} {now:?}"
+            );
         }
     }
 
     #[test]
     fn file_of_an_earlier_version_has_no_selections() {
-        let bytes = state(1, "job").encode(&origin("a"), NOW).unwrap();
+        let bytes = encode(&state(1, "job"));
         let text = String::from_utf8(bytes).unwrap();
         let (start, rest) = text.split_once(r#","selections":{"#).unwrap();
         let earlier = format!("{start}{}", rest.split_once('}').unwrap().1);
@@ -309,7 +333,7 @@ mod tests {
 
     #[test]
     fn corrupt_old_and_foreign_files_are_ignored() {
-        let bytes = state(2, "job").encode(&origin("a"), NOW).unwrap();
+        let bytes = encode(&state(2, "job"));
         let text = String::from_utf8(bytes.clone()).unwrap();
         let changed = |old: &str, new: &str| text.replace(old, new).into_bytes();
         let day = Duration::from_hours(24);
@@ -335,15 +359,30 @@ mod tests {
         // The clock was set back.
         assert!(SavedState::decode(&bytes, &origin("a"), NOW.saturating_sub(day)).is_ok());
         // No pod ended for a long time.
-        let bytes = state(0, "job").encode(&origin("a"), NOW).unwrap();
+        let bytes = encode(&state(0, "job"));
         assert_eq!(SavedState::decode(&bytes, &origin("a"), NOW + day * 30).unwrap(), state(0, "job"));
     }
 
     #[test]
-    fn pods_beyond_the_maximum_size_are_left_out() {
-        let bytes = state(1_000, &"x".repeat(16 * 1024)).encode(&origin("a"), NOW).unwrap();
-        assert!((MAX_POD_BYTES - 32 * 1024..MAX_BYTES).contains(&bytes.len()), "{}", bytes.len());
-        let state = SavedState::decode(&bytes, &origin("a"), NOW).unwrap();
-        assert!(state.environments["prod"].pods.len() > 900);
+    fn environments_share_the_maximum_size_equally() {
+        let (large, small) = (state(1_000, &"x".repeat(16 * 1024)), state(10, "job"));
+        let [large, small] = [large, small].map(|state| state.environments["prod"].clone());
+        let kept = |environments: &[(&str, &SavedEnvironment)]| {
+            let environments =
+                environments.iter().map(|(name, saved)| ((*name).to_owned(), (*saved).clone())).collect();
+            let state = SavedState { revision: Revision::default(), environments };
+            let Encoded { header, lines, left_out } = state.encode(&origin("a"), NOW).unwrap();
+            assert!((MAX_POD_BYTES - 32 * 1024..=MAX_POD_BYTES).contains(&lines.len()), "{}", lines.len());
+            assert!(header.len() + lines.len() <= MAX_BYTES);
+            let decoded = SavedState::decode(&[header, lines].concat(), &origin("a"), NOW).unwrap();
+            let counts: Vec<_> = decoded.environments.values().map(|saved| saved.pods.len()).collect();
+            let all: usize = state.environments.values().map(|saved| saved.pods.len()).sum();
+            assert_eq!(left_out, (all - counts.iter().sum::<usize>()) as u64);
+            counts
+        };
+        let [alone] = kept(&[("a", &large)])[..] else { panic!() };
+        assert!((900..1_000).contains(&alone));
+        let [a, b, c] = kept(&[("a", &large), ("b", &large), ("c", &small)])[..] else { panic!() };
+        assert!(a.abs_diff(b) <= 1 && (alone - 2..=alone).contains(&(a + b)) && c == 10, "{a} {b} {c}");
     }
 }
