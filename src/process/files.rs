@@ -88,6 +88,16 @@ impl<T: Send + 'static> BlockingCall<T> {
         };
         timeout_at(deadline, result).await.ok().flatten()
     }
+
+    /// Like [`run`](Self::run), but discards the result of a call that timed out and has ended since, and starts `call`.
+    /// For one caller at a time.
+    pub async fn run_anew(&self, within: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        if let Some((running, deadline)) = &mut *self.0.lock().await {
+            let _ = timeout_at(*deadline, running).await.ok()?;
+        }
+        *self.0.lock().await = None;
+        self.run(within, call).await
+    }
 }
 
 #[cfg(test)]
@@ -124,6 +134,23 @@ mod tests {
         };
         assert_eq!(result, "hung");
         assert_eq!(reads.run(Duration::from_mins(1), || "next").await, Some("next"));
+    }
+
+    #[tokio::test]
+    async fn result_of_a_call_that_timed_out_is_discarded_if_the_next_one_runs_anew() {
+        let (writes, (end, write)) = (BlockingCall::default(), hanging());
+        let (short, long) = (Duration::from_millis(20), Duration::from_mins(1));
+        assert_eq!(writes.run_anew(short, write).await, None);
+        assert_eq!(writes.run_anew(long, || "second").await, None);
+        drop(end);
+        let result = loop {
+            if let Some(result) = writes.run_anew(long, || "third").await {
+                break result;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(result, "third");
+        assert_eq!(writes.run_anew(long, || "fourth").await, Some("fourth"));
     }
 
     #[tokio::test]

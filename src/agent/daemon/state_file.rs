@@ -35,8 +35,8 @@ pub(super) struct StateFile {
     reminder_interval: Duration,
     /// Number of changes of the departed pods that the file contains; `None` if it has to be written without a change.
     written: Option<u64>,
-    /// Each returns the number of changes that it wrote, and the number of pods that it left out.
-    writes: BlockingCall<(u64, io::Result<u64>)>,
+    /// Each returns the number of pods that it left out.
+    writes: BlockingCall<io::Result<u64>>,
     failures: FailureLog,
     /// Writes that left out pods.
     full: FailureLog,
@@ -146,10 +146,9 @@ impl StateFile {
     async fn write(&mut self, shared: &Shared) -> bool {
         let Some((changes, state)) = shared.save(self.written) else { return false };
         let (path, origin) = (self.path.clone(), Arc::clone(&self.origin));
-        let write = move || (changes, write(&path, &state, &origin));
-        let cause = match self.writes.run(self.timeout, write).await {
-            // The number is lower if an earlier write timed out and has ended now.
-            Some((changes, Ok(left_out))) => {
+        let write = move || write(&path, &state, &origin);
+        let cause = match self.writes.run_anew(self.timeout, write).await {
+            Some(Ok(left_out)) => {
                 self.written = Some(changes);
                 self.log_left_out(left_out);
                 if let Some((_, lasted)) = self.failures.recovered(Instant::now()) {
@@ -157,7 +156,7 @@ impl StateFile {
                 }
                 return true;
             }
-            Some((_, Err(error))) => error_causes::describe(&error),
+            Some(Err(error)) => error_causes::describe(&error),
             None => format!("timed out after {:?}", self.timeout),
         };
         shared.metrics.state_write_failures.inc();
