@@ -189,7 +189,8 @@ impl Intake {
         match event {
             WatchEvent::ListStarted => self.live_set.begin_namespaces(),
             WatchEvent::Applied(Ok(namespace)) => self.live_set.apply_namespace(&namespace),
-            WatchEvent::Applied(Err(Unreadable { problem, .. })) => {
+            WatchEvent::Applied(Err(Unreadable { namespace, problem, .. })) => {
+                self.live_set.add_unreadable_namespace(namespace.as_deref());
                 tracing::warn!("{}", intake::namespace_warning(&problem));
             }
             WatchEvent::Complete => _ = self.live_set.complete_namespaces(),

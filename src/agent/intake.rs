@@ -40,7 +40,7 @@ pub(super) fn add(
     let pod = match pod {
         Ok(pod) if plan.excludes(&pod) => return Added::default(),
         Ok(pod) => pod,
-        Err(Unreadable { pod, problem }) => {
+        Err(Unreadable { pod, problem, .. }) => {
             let name = pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str()));
             let is_taken = live_set.unreadable(scope, name) != UnreadableItem::NotSelected;
             return Added { problem: is_taken.then_some(problem), ..Added::default() };

@@ -88,7 +88,7 @@ pub async fn run(
     let mut summaries = Vec::new();
     for (n, environment) in environments.iter().enumerate() {
         let snapshot = gathered.live_set.snapshot(n, Vec::new());
-        match confirm(environment, &snapshot, &gathered, source, &lookups) {
+        match confirm(n, environment, &snapshot, &gathered, source, &lookups) {
             Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
             Err((why, source)) => {
                 let environment = environment.name.clone();
@@ -172,6 +172,7 @@ async fn look_up(
 
 /// Checks that the snapshot is complete.
 fn confirm(
+    n: usize,
     environment: &EnvironmentConfig,
     snapshot: &Snapshot,
     Gathered { live_set, failed, no_labels }: &Gathered,
@@ -188,7 +189,7 @@ fn confirm(
     let facts = Facts {
         artifacts: snapshot.len(),
         has_pods: snapshot.tally.pods > 0,
-        unreadable: live_set.unattributed() + snapshot.tally.unreadable(),
+        unreadable: live_set.unattributed(n) + snapshot.tally.unreadable(),
     };
     let existence = |name: &NamespaceName| match (source, lookups.get(name)) {
         _ if live_set.has_seen(name.as_str()) => Existence::Exists,

@@ -148,6 +148,7 @@ impl<P: Part> Document<P> {
     fn into_pod(self) -> Result<Pod, Unreadable> {
         let unreadable = |key, problem| Unreadable {
             pod: None,
+            namespace: None,
             problem: Escaped(&format!("a Pod, at {key}{problem}")).to_string(),
         };
         Ok(Pod {
@@ -248,7 +249,7 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
                 }
                 Err(problem) => {
                     let problem = Escaped(&format!("at item{problem}")).to_string();
-                    (self.each)(index, Err(Unreadable { pod: None, problem }));
+                    (self.each)(index, Err(Unreadable { pod: None, namespace: None, problem }));
                 }
             }
             index += 1;
@@ -296,6 +297,6 @@ pub(super) fn decode<P: Part, T: DeserializeOwned>(kind: &str, item: &P) -> Resu
         let place =
             problem.strip_prefix('.').map_or_else(|| problem.clone(), |place| format!(", at {place}"));
         let problem = Escaped(&format!("{named}{place}")).to_string();
-        Unreadable { pod: name_of(item).non_empty(), problem }
+        Unreadable { pod: name_of(item).non_empty(), namespace: None, problem }
     })
 }

@@ -21,7 +21,7 @@ pub enum WatchEvent<V = PodView> {
     Applied(Result<V, Unreadable>),
     /// The last state of a deleted object.
     Deleted(V),
-    /// The name of a deleted object whose last state is unreadable.
+    /// The name of a deleted object whose last state is unreadable; without the name of a pod if it is a namespace.
     DeletedByName(PodName),
     /// The list is complete.
     Complete,
@@ -138,6 +138,9 @@ impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
                     (Change::Deleted, Ok(object)) => self.send(WatchEvent::Deleted(object)),
                     (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
                         self.send(WatchEvent::DeletedByName(name));
+                    }
+                    (Change::Deleted, Err(Unreadable { namespace: Some(namespace), .. })) => {
+                        self.send(WatchEvent::DeletedByName(PodName { namespace, name: String::new() }));
                     }
                     (_, object) => self.send(WatchEvent::Applied(object)),
                 }

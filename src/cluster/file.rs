@@ -81,12 +81,13 @@ impl PodsFile {
         };
         let (first, reader) = first_byte(BufReader::with_capacity(64 * 1024, file)).map_err(unreadable)?;
         let mut pass_on = |index: Option<usize>, pod: Result<super::messages::Pod, Unreadable>| {
-            each(pod.map(Into::into).map_err(|Unreadable { pod, problem }| {
+            each(pod.map(Into::into).map_err(|unreadable| {
+                let problem = &unreadable.problem;
                 let problem = match index {
                     Some(index) => format!("items[{index}] of {self}, {problem}"),
                     None => format!("{self}, {problem}"),
                 };
-                Unreadable { pod, problem }
+                Unreadable { problem, ..unreadable }
             }));
         };
         let mut pass_item = |index, pod| pass_on(Some(index), pod);

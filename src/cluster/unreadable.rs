@@ -12,6 +12,8 @@ use crate::domain::escape::Escaped;
 pub struct Unreadable {
     /// Name of the pod, if readable; `None` for a namespace.
     pub pod: Option<PodName>,
+    /// Name of the namespace, if readable; `None` for a pod.
+    pub namespace: Option<String>,
     /// Description of the problem, escaped.
     pub problem: String,
 }
@@ -36,7 +38,11 @@ impl Unreadable {
             name => format!("a {kind}, \"{namespace}{separator}{name}\": "),
         };
         let problem = Escaped(&format!("{named}{problem}")).to_string();
-        Self { pod: PodName { namespace, name }.non_empty(), problem }
+        if kind == "Pod" {
+            Self { pod: PodName { namespace, name }.non_empty(), namespace: None, problem }
+        } else {
+            Self { pod: None, namespace: Some(name).filter(|name| !name.is_empty()), problem }
+        }
     }
 }
 

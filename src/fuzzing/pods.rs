@@ -50,7 +50,7 @@ fn empty() -> LiveSet {
     LiveSet::new(vec![Selection::default()], Counting::All)
 }
 
-fn unread(live_set: &mut LiveSet, Unreadable { pod, problem }: &Unreadable) {
+fn unread(live_set: &mut LiveSet, Unreadable { pod, problem, .. }: &Unreadable) {
     assert_printable(problem);
     live_set.unreadable(None, pod.as_ref().map(|pod| (pod.namespace.as_str(), pod.name.as_str())));
 }

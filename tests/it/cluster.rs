@@ -315,7 +315,10 @@ fn environment_with_only_unreadable_pods_is_not_empty() {
     let api = Server::start(|_| protobuf(200, list([&Message::default().bytes(1, b"\xff\xff\xff")], "")));
     for options in [&[][..], &["--allow-empty"]] {
         let outcome = once().args(DRY).args(options.iter().copied()).cluster(&api).run();
-        outcome.expect(8, &["no artifacts; 1 listed pods that may belong to the environment cannot be read"]);
+        outcome.expect(
+            8,
+            &["no artifacts; 1 listed pods or namespaces that may belong to the environment cannot be read"],
+        );
         assert_eq!(outcome.stdout, "");
     }
 }

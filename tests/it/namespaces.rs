@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fake::kube::{fixture, protobuf};
-use crate::fake::pods::{Message, list, metadata_list, namespace, pod};
+use crate::fake::pods::{Message, UNREADABLE, list, metadata_list, namespace, pod};
 use crate::fake::{Reply, Request, Server};
 use crate::program::{Outcome, once};
 
@@ -250,6 +250,41 @@ fn unreadable_pod_elsewhere_does_not_affect_an_allowed_empty_environment() {
     let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [bad]\n  allowEmpty: true\n";
     let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
     outcome.expect(8, &["a: 0 artifacts", "\"b\" not reported: no artifacts; 1 listed pods"]);
+}
+
+#[test]
+fn unreadable_namespace_withholds_only_empty_environments_by_labels() {
+    let api = Server::start(|request| match request.path.as_str() {
+        "/api/v1/namespaces" => {
+            let namespaces = [namespace("pay", &["team=a"], 301), namespace("shop", &[UNREADABLE], 301)];
+            protobuf(200, metadata_list(namespaces, 301))
+        }
+        _ => namespaced(request),
+    });
+    let config = "environments:
+- name: a
+  namespaceSelector: team=a
+- name: b
+  namespaceSelector: team=b
+  allowEmpty: true
+- name: c
+  namespacesRegex: [none]
+  allowEmpty: true
+- name: d
+  namespaceSelector: team=b
+  excludeNamespaces: [shop]
+  allowEmpty: true
+";
+    let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
+    let lines = [
+        "labels of an unreadable namespace ignored: a PartialObjectMetadata, \"shop\"",
+        "a: 1 artifact ",
+        "\"b\" not reported: no artifacts; 1 listed pods or namespaces",
+        "c: 0 artifacts",
+        "d: 0 artifacts",
+    ];
+    outcome.expect(8, &lines);
+    assert_eq!(outcome.stdout.lines().count(), 3);
 }
 
 #[test]

@@ -89,13 +89,13 @@ impl EnvironmentState {
         self.departed_pods.as_ref().is_some_and(|departed_pods| !departed_pods.is_empty())
     }
 
-    /// Returns why reports are withheld. After the first confirmation, only unreadable pods can withhold them.
+    /// Returns why reports are withheld. After the first confirmation, only unreadable pods or namespaces can withhold them.
     pub(super) fn confirm(&mut self, n: usize, live_set: &LiveSet) -> Option<Withheld> {
         let tally = live_set.tally(n);
         let facts = Facts {
             artifacts: usize::try_from(tally.artifacts).unwrap_or(usize::MAX),
             has_pods: live_set.has_seen_any(n),
-            unreadable: live_set.unattributed() + tally.unreadable(),
+            unreadable: live_set.unattributed(n) + tally.unreadable(),
         };
         let emptiness = if self.is_confirmed { Emptiness::Allowed } else { self.config.empty };
         let existence = |name: &NamespaceName| self.existence_of(name, live_set);

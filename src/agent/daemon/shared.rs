@@ -132,10 +132,13 @@ impl Shared {
                 unattributed.retain(|(departure, _)| !is_known(departure));
                 self.departed_pods_changed.notify_one();
             }
-            WatchEvent::Applied(Err(Unreadable { problem, .. })) => {
+            WatchEvent::Applied(Err(Unreadable { namespace, problem, .. })) => {
+                live_set.add_unreadable_namespace(namespace.as_deref());
+                reset_views(environments);
                 watch.warn_unreadable(&intake::namespace_warning(&problem), Instant::now());
             }
-            WatchEvent::Deleted(_) | WatchEvent::DeletedByName(_) => {}
+            WatchEvent::Deleted(NamespaceView { name, .. })
+            | WatchEvent::DeletedByName(PodName { namespace: name, .. }) => live_set.remove_namespace(&name),
             WatchEvent::Complete => {
                 let was_listed = watch.is_listed(live_set);
                 let diff = live_set.complete_namespaces();

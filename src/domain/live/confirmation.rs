@@ -35,7 +35,7 @@ pub struct Facts {
     pub artifacts: usize,
     /// Whether a pod in any phase was seen.
     pub has_pods: bool,
-    /// Unreadable pods that may belong to it.
+    /// Unreadable pods that may belong to it, and unreadable namespaces that its label selector may match.
     pub unreadable: u64,
 }
 
@@ -57,8 +57,8 @@ pub enum Withheld {
     /// The list of namespaces failed.
     #[error("failed to list the labels of namespaces")]
     NoLabels,
-    /// All pods are unreadable.
-    #[error("no artifacts; {0} listed pods that may belong to the environment cannot be read")]
+    /// There are only unreadable pods or namespaces.
+    #[error("no artifacts; {0} listed pods or namespaces that may belong to the environment cannot be read")]
     Unreadable(u64),
     /// The selected namespaces have no pods.
     #[error("no pods in {0}")]

@@ -10,6 +10,7 @@ use crate::daemon::shop::gate_with_service;
 use crate::daemon::{
     DaemonBuilder, ExpectedEnvironment, PROD, assert_no_loss, eventually, wait_until_in_sync,
 };
+use crate::fake::pods::UNREADABLE;
 
 const TEAMS: &str = "environments:
 - name: teams
@@ -153,6 +154,34 @@ async fn forbidden_namespaces_withhold_only_environments_by_labels() {
     let all = gate.every_accepted_pod("prod").iter().filter(|pod| pod.name == "brief").count();
     assert!(all > 0);
     eventually("the daemon is ready", async || daemon.is_ready().await).await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unreadable_namespace_keeps_its_environments_and_withholds_empty_reports() {
+    let (cluster, gate) = (cluster(), gate_with_service().await);
+    cluster.label_namespace("ops", &[]);
+    cluster.keep_watches_open();
+    let daemon = DaemonBuilder::new(&cluster, &gate).config(BOTH).start();
+    assert_no_loss(&gate, &cluster, PAY).await;
+
+    cluster.label_namespace("pay", &[UNREADABLE]);
+    daemon.wait_for_line("labels of an unreadable namespace ignored").await;
+    let lists = || cluster.count(|request| request.is_about_labels() && !request.is_watch());
+    let listed = lists();
+    cluster.compact();
+    cluster.end_watches();
+    eventually("the namespaces are listed again", async || lists() > listed).await;
+    cluster.add(one("pay", "web-3"));
+    wait_until_in_sync(&gate, &cluster, PAY).await;
+    for name in ["web-1", "web-2", "web-3"] {
+        cluster.delete("pay", name);
+    }
+    daemon.wait_for_line("teams: not reported: no artifacts; 1 listed pods or namespaces").await;
+    assert_no_loss(&gate, &cluster, PROD).await;
+    cluster.label_namespace("pay", &[]);
+    daemon.wait_for_line("teams: no longer withheld").await;
+    wait_until_in_sync(&gate, &cluster, teams(|_| false)).await;
     daemon.stop().await;
 }
 

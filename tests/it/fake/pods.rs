@@ -96,6 +96,9 @@ pub fn pod(namespace: &str, name: &str, owner: &str, image: &str, digest: &str, 
     Message::default().message(1, &metadata).message(2, &spec).message(3, &status)
 }
 
+/// A label that makes a namespace unreadable, except its name.
+pub const UNREADABLE: &str = "unreadable";
+
 /// The metadata of a namespace with labels such as `team=a`.
 pub fn namespace(name: &str, labels: &[&str], resource_version: u64) -> Message {
     let uid = "0c558854-1f14-4c86-ac4c-3f62f048bad0";
@@ -106,7 +109,8 @@ pub fn namespace(name: &str, labels: &[&str], resource_version: u64) -> Message 
     let labels = labels.iter().copied().chain([own.as_str()]);
     let metadata = labels.fold(metadata, |metadata, label| {
         let (key, value) = label.split_once('=').unwrap_or((label, ""));
-        metadata.message(11, &Message::default().text(1, key).text(2, value))
+        let key = if key == UNREADABLE { b"\xff" } else { key.as_bytes() };
+        metadata.message(11, &Message::default().bytes(1, key).text(2, value))
     });
     Message::default().message(1, &metadata)
 }

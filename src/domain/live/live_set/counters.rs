@@ -118,6 +118,13 @@ impl Counters {
         differs
     }
 
+    /// Number of unreadable namespaces that an environment may select by labels.
+    pub(super) fn unreadable_namespaces(&self, environment: usize) -> u64 {
+        self.environments
+            .get(environment)
+            .map_or(0, |environment| self.labels.unreadable(&environment.selection))
+    }
+
     /// Moves the pods of a namespace to the environments that select it now, in the latest revision.
     pub(super) fn move_pods(&mut self, namespace: &mut NamespaceCounters, pods: &Blocks) {
         let environments = self.selecting(&namespace.name);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::list_state::{ListState, RelistDiff};
 use crate::domain::live::departure::Revision;
+use crate::domain::live::selection::Selection;
 
 /// The matches of all namespaces.
 #[derive(Debug, Default)]
@@ -38,6 +39,7 @@ impl LabelMatches {
         environments: impl Iterator<Item = usize>,
         next: Revision,
     ) -> bool {
+        self.list.forget_namespace(namespace);
         let known = self.namespaces.get(namespace);
         let before = known.map(|known| &*known.environments).unwrap_or_default();
         let since = |n| before.iter().find(|(known, _)| *known == n).map_or(next, |(_, since)| *since);
@@ -52,6 +54,26 @@ impl LabelMatches {
             None => _ = self.namespaces.insert(namespace.into(), Matches { environments, is_marked: true }),
         }
         differs
+    }
+
+    /// Counts a namespace that cannot be read. A known one keeps its environments; `None` if its name cannot be read either.
+    pub(super) fn add_unreadable(&mut self, namespace: Option<&str>) {
+        let Some(namespace) = namespace else { return self.list.add_unnamed("") };
+        self.list.add_namespace(namespace);
+        if let Some(known) = self.namespaces.get_mut(namespace) {
+            known.is_marked = true;
+        }
+    }
+
+    /// Forgets that a deleted namespace was unreadable.
+    pub(super) fn forget_unreadable(&mut self, namespace: &str) {
+        self.list.forget_namespace(namespace);
+    }
+
+    /// Number of unreadable namespaces that an environment with this selection may select by labels.
+    pub(super) fn unreadable(&self, selection: &Selection) -> u64 {
+        let may_match = |name: &str| name.is_empty() || selection.label_selector_for(name).is_some();
+        if selection.has_label_selector() { self.list.unnamed(may_match) } else { 0 }
     }
 
     /// Completes a list: removes the namespaces that it did not contain, unless they have pods.

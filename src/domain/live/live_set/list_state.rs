@@ -46,11 +46,26 @@ impl ListState {
     /// Counts an item without a name. It cannot be recognized in the next list, so each list restarts the
     /// count.
     pub(super) fn add_unnamed(&mut self, namespace: &str) {
-        let counts = if self.is_open { &mut self.current_unnamed } else { &mut self.unnamed };
+        let counts = self.counts();
         match counts.get_mut(namespace) {
             Some(count) => *count += 1,
             None => _ = counts.insert(namespace.into(), 1),
         }
+    }
+
+    /// Counts a namespace that is itself unreadable, once.
+    pub(super) fn add_namespace(&mut self, namespace: &str) {
+        self.counts().insert(namespace.into(), 1);
+    }
+
+    /// Forgets a namespace that was unreadable.
+    pub(super) fn forget_namespace(&mut self, namespace: &str) {
+        self.unnamed.remove(namespace);
+        self.current_unnamed.remove(namespace);
+    }
+
+    fn counts(&mut self) -> &mut BTreeMap<Box<str>, u64> {
+        if self.is_open { &mut self.current_unnamed } else { &mut self.unnamed }
     }
 
     /// Number of items without a name in the selected namespaces.

@@ -115,6 +115,17 @@ impl LiveSet {
         }
     }
 
+    /// Counts a listed or changed namespace that cannot be read; `None` if its name cannot be read either. A known one keeps
+    /// its environments.
+    pub fn add_unreadable_namespace(&mut self, name: Option<&str>) {
+        self.counters.labels.add_unreadable(name);
+    }
+
+    /// Removes a deleted namespace from the unreadable ones. Its environments are kept: its last pods may depart later.
+    pub fn remove_namespace(&mut self, name: &str) {
+        self.counters.labels.forget_unreadable(name);
+    }
+
     /// Completes a list of namespaces: forgets those that it did not contain.
     pub fn complete_namespaces(&mut self) -> RelistDiff {
         let namespaces = &self.namespaces;

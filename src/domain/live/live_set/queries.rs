@@ -64,10 +64,12 @@ impl LiveSet {
         self.lists.get(&scope.cloned()).is_some_and(|list| list.is_listed)
     }
 
-    /// Number of unreadable items without a namespace, in the last complete lists and since.
+    /// Number of unreadable items that may belong to an environment, in the last complete lists and since: pods without a
+    /// namespace, and namespaces whose labels may match.
     #[must_use]
-    pub fn unattributed(&self) -> u64 {
-        self.lists.values().map(|list| list.unnamed(str::is_empty)).sum()
+    pub fn unattributed(&self, environment: usize) -> u64 {
+        let pods: u64 = self.lists.values().map(|list| list.unnamed(str::is_empty)).sum();
+        pods + self.counters.unreadable_namespaces(environment)
     }
 
     /// The tally of an environment.

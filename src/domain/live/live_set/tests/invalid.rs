@@ -43,7 +43,7 @@ fn pod_with_invalid_name_is_counted_and_not_reported() {
     }
     assert_eq!(live_set.snapshot(0, vec![]).iter().count(), 1);
     assert_eq!(
-        (live_set.tally(0).skipped_pods, live_set.unattributed()),
+        (live_set.tally(0).skipped_pods, live_set.unattributed(0)),
         ([(PodSkip::Unreadable, 3)].into(), 2)
     );
 }

@@ -82,6 +82,34 @@ fn namespace_that_a_list_lacks_is_forgotten_without_its_pods() {
     assert!(live_set.awaits_labels("pay"));
 }
 
+#[test]
+fn unreadable_namespace_keeps_its_environments_and_counts_where_its_labels_may_match() {
+    let mut live_set = by_labels();
+    live_set.apply_namespace(&namespace("pay", &["team"]));
+    let unattributed = |live_set: &LiveSet| [0, 1, 2].map(|n| live_set.unattributed(n));
+    live_set.begin_namespaces();
+    // The second environment excludes `ops`, the third has no label selector.
+    for name in [Some("pay"), Some("ops"), Some("ops"), None] {
+        live_set.add_unreadable_namespace(name);
+    }
+    assert_eq!(unattributed(&live_set), [0, 0, 0], "an incomplete list does not count");
+    assert_eq!(live_set.complete_namespaces().removed, 0);
+    assert!(live_set.selected_since(0, "pay").is_some() && live_set.awaits_labels("ops"));
+    assert_eq!(unattributed(&live_set), [3, 2, 0]);
+    // The counts of the last list apply until the next one is complete.
+    live_set.begin_namespaces();
+    live_set.add_unreadable_namespace(Some("pay"));
+    assert_eq!(unattributed(&live_set), [3, 2, 0]);
+    live_set.complete_namespaces();
+    assert_eq!(unattributed(&live_set), [1, 1, 0]);
+    live_set.apply_namespace(&namespace("pay", &["team"]));
+    assert_eq!(unattributed(&live_set), [0, 0, 0]);
+    live_set.add_unreadable_namespace(Some("new"));
+    assert_eq!(unattributed(&live_set), [1, 1, 0]);
+    live_set.remove_namespace("new");
+    assert_eq!(unattributed(&live_set), [0, 0, 0]);
+}
+
 proptest! {
     #[test]
     fn order_of_labels_and_pods_does_not_change_reports(
