@@ -78,6 +78,15 @@ impl EnvironmentState {
         }
     }
 
+    /// Counts a departed pod that was dropped before the labels of its namespace were known, if they may select it.
+    pub(super) fn record_dropped(&mut self, departure: &Departure) {
+        if self.config.selection.label_selector_for(&departure.artifact.namespace).is_some()
+            && let Some(departed_pods) = &mut self.departed_pods
+        {
+            departed_pods.record_dropped();
+        }
+    }
+
     /// Whether the reporter must run. While reports are withheld, contact with the API server is sufficient.
     pub(super) fn has_changed(&self, n: usize, live_set: &LiveSet) -> bool {
         self.reports.withheld.is_some()

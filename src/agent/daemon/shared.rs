@@ -312,8 +312,10 @@ impl Shared {
             }
             if state.live_set.awaits_labels(namespace) {
                 state.unattributed.push_back((departure, left));
-                if state.unattributed.len() > MAX_UNATTRIBUTED {
-                    state.unattributed.pop_front();
+                if state.unattributed.len() > MAX_UNATTRIBUTED
+                    && let Some((oldest, _)) = state.unattributed.pop_front()
+                {
+                    state.environments.iter_mut().for_each(|environment| environment.record_dropped(&oldest));
                 }
             }
             self.departed_pods_changed.notify_one();

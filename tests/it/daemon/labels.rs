@@ -158,6 +158,26 @@ async fn forbidden_namespaces_withhold_only_environments_by_labels() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn departed_pods_without_known_labels_are_dropped_at_the_limit_and_counted() {
+    let (cluster, gate) = (cluster(), gate_with_service().await);
+    cluster.allow_only(grants(None));
+    let daemon = DaemonBuilder::new(&cluster, &gate).config(TEAMS).start();
+    daemon.wait_for_line(" pods listed in ").await;
+    let names: Vec<_> = (0..1_003).map(|n| format!("brief-{n}")).collect();
+    for namespace in ["pay", "ops"] {
+        cluster.add_all(names.iter().map(|name| one(namespace, name)));
+        names.iter().for_each(|name| cluster.delete(namespace, name));
+    }
+    let dropped = async || {
+        let count = daemon.count("supercargo_agent_departed_pods_dropped_total", r#"environment="teams""#);
+        count.await == 3
+    };
+    eventually("three pods of pay are dropped, and those of ops are excluded", dropped).await;
+    daemon.wait_for_line("teams: dropped ").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreadable_namespace_keeps_its_environments_and_withholds_empty_reports() {
     let (cluster, gate) = (cluster(), gate_with_service().await);
     cluster.label_namespace("ops", &[]);

@@ -115,6 +115,11 @@ impl DepartedPods {
         }
     }
 
+    /// Counts a departed pod that was dropped before it was recorded here.
+    pub fn record_dropped(&mut self) {
+        self.counts.dropped += 1;
+    }
+
     /// Removes the pods that an accepted report of this revision contained.
     pub fn report_accepted(&mut self, revision: Revision, contents: Contents) {
         self.accepted = self.accepted.max(revision);
