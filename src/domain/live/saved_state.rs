@@ -314,7 +314,7 @@ mod tests {
             saved.selection = before.map(Selection::fingerprint);
             assert_eq!(
                 (saved.retain_selected(now), saved.pods.len()),
-                (4 - kept, kept as usize),
+                ((4 - kept) as u64, kept),
                 "{before:?} {now:?}"
             );
         }

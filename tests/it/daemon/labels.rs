@@ -166,7 +166,9 @@ async fn departed_pods_without_known_labels_are_dropped_at_the_limit_and_counted
     let names: Vec<_> = (0..1_003).map(|n| format!("brief-{n}")).collect();
     for namespace in ["pay", "ops"] {
         cluster.add_all(names.iter().map(|name| one(namespace, name)));
-        names.iter().for_each(|name| cluster.delete(namespace, name));
+        for name in &names {
+            cluster.delete(namespace, name);
+        }
     }
     let dropped = async || {
         let count = daemon.count("supercargo_agent_departed_pods_dropped_total", r#"environment="teams""#);
