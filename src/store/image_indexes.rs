@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::from_row::all_from_rows;
-use super::transaction::{MAX_STATEMENT_ROWS, fetch_scalar, insert, on};
+use super::transaction::{MAX_STATEMENT_ROWS, execute, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, ImageIndex, ListedManifest, PlatformManifest, Timestamp};
 
-/// Number of indexes in each flow whose evidence counts for a manifest: the newest ones. A manifest that does not change is in
+/// Number of indexes in each flow whose evidence counts for a manifest (`is_recent`): the newest ones. A manifest that does not change is in
 /// the index of each build, so that the cost of an evaluation would grow with the history.
 const MAX_INDEXES: i64 = 16;
 
@@ -20,20 +20,6 @@ struct ListedRow {
     fingerprint: Fingerprint,
     platform: String,
     counts: i64,
-}
-
-/// Pushes whether a row `m` belongs to one of the newest indexes in its flow of a manifest, a column of another table.
-macro_rules! push_is_newest {
-    ($query:ident, $organization:expr, $manifest:literal) => {
-        $query.push(
-            "m.created_at >= COALESCE((SELECT n.created_at FROM image_manifests n WHERE n.organization = ",
-        );
-        $query.push_bind($organization).push(concat!(" AND n.fingerprint = ", $manifest));
-        $query
-            .push(" AND n.flow = m.flow ORDER BY n.created_at DESC LIMIT 1 OFFSET ")
-            .push_bind(MAX_INDEXES - 1)
-            .push("), 0)");
-    };
 }
 
 /// The indexes and manifests between which evidence counts.
@@ -69,6 +55,15 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO image_indexes (id, organization, fingerprint, flow, reported_by, created_at)
             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (organization, fingerprint) DO NOTHING";
+        const AGE: &str = "
+            UPDATE image_manifests SET is_recent = FALSE
+            WHERE organization = $1 AND flow = $2 AND is_recent
+              AND fingerprint IN (SELECT l.fingerprint FROM image_manifests l
+                                  WHERE l.organization = $1 AND l.image_index = $3)
+              AND created_at < (SELECT n.created_at FROM image_manifests n
+                                WHERE n.organization = $1 AND n.flow = $2
+                                  AND n.fingerprint = image_manifests.fingerprint
+                                ORDER BY n.created_at DESC LIMIT 1 OFFSET $4)";
         let id = Uuid::now_v7();
         let inserted = on!(self, |connection| {
             let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(index.fingerprint).bind(flow);
@@ -79,14 +74,15 @@ impl Transaction {
         }
         insert!(
             self,
-            "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, flow, created_at) ",
+            "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, flow, created_at, is_recent) ",
             "",
             &index.manifests,
             |values, manifest| {
                 values.push_bind(organization).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
-                values.push_bind(manifest.platform.as_str()).push_bind(flow).push_bind(at);
+                values.push_bind(manifest.platform.as_str()).push_bind(flow).push_bind(at).push_bind(true);
             }
         );
+        execute!(self, AGE, organization, flow, index.fingerprint, MAX_INDEXES - 1);
         self.log().row(Kind::ImageIndex, id);
         Ok(true)
     }
@@ -115,15 +111,11 @@ impl Transaction {
                      SELECT m.image_index, m.fingerprint, m.platform, m.created_at, CAST(1 AS BIGINT) AS counts
                      FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
                 );
-                query.push_bind(organization).push(" AND m.fingerprint = w.fingerprint AND ");
-                push_is_newest!(query, organization, "w.fingerprint");
-                query.push(
-                    " UNION
-                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, CAST(CASE WHEN ",
-                );
-                push_is_newest!(query, organization, "m.fingerprint");
-                query.push(
-                    " THEN 1 ELSE 0 END AS BIGINT) AS counts
+                query.push_bind(organization).push(
+                    " AND m.fingerprint = w.fingerprint AND m.is_recent
+                     UNION
+                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at,
+                            CAST(CASE WHEN m.is_recent THEN 1 ELSE 0 END AS BIGINT) AS counts
                      FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
                 );
                 query.push_bind(organization).push(

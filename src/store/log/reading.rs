@@ -123,9 +123,13 @@ impl Transaction {
             ),
             (
                 "unexplained-image-manifest",
-                "SELECT COUNT(*) FROM image_manifests m WHERE m.organization = $1 AND NOT EXISTS
-                   (SELECT 1 FROM image_indexes i WHERE i.organization = m.organization
-                      AND i.fingerprint = m.image_index AND i.flow = m.flow AND i.created_at = m.created_at)",
+                "SELECT COUNT(*) FROM (
+                   SELECT image_index, fingerprint, flow, created_at, is_recent,
+                          RANK() OVER (PARTITION BY fingerprint, flow ORDER BY created_at DESC) AS place
+                   FROM image_manifests WHERE organization = $1) m
+                 WHERE m.is_recent <> (m.place <= 16) OR NOT EXISTS
+                   (SELECT 1 FROM image_indexes i WHERE i.organization = $1 AND i.fingerprint = m.image_index
+                      AND i.flow = m.flow AND i.created_at = m.created_at)",
             ),
             (
                 "unexplained-compliance",

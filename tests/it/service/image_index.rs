@@ -199,6 +199,7 @@ async fn forged_index_is_rejected_and_cannot_hide_a_manifest(database: Database)
             "created_at = created_at - 1",
             "1 rows of kind unexplained-image-manifest",
         ),
+        ("is_recent = FALSE", "is_recent = TRUE", "1 rows of kind unexplained-image-manifest"),
     ] {
         service.database.execute(&format!("UPDATE image_manifests SET {change} {row}")).await;
         log(&service, &["verify"]).await.expect(11, &[message]);

@@ -76,8 +76,8 @@ async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
         ),
         // The same manifest in the index of each build.
         format!(
-            "image_manifests (organization, image_index, fingerprint, platform, created_at)
-             {n} SELECT 'acme', {hash}, unhex('{}'), 'linux/amd64', i FROM n",
+            "image_manifests (organization, image_index, fingerprint, platform, flow, created_at, is_recent)
+             {n} SELECT 'acme', {hash}, unhex('{}'), 'linux/amd64', 'cart', i, i < 17 FROM n",
             digest('a')
         ),
         format!(
