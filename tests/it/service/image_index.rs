@@ -290,7 +290,7 @@ async fn only_the_newest_indexes_of_a_manifest_count(database: Database) {
         record(&service, &newer(n)).await.expect(201);
     }
     assert_eq!(verdicts(&service, &[&digest('a')]).await, [GOOD]);
-    // Those of another flow leave it in place.
+    // Indexes of another flow leave it in place.
     let (document, fingerprint) = newer(17);
     let sent = json!({"document": document, "fingerprint": fingerprint});
     send(&service, ADMIN, "acme/web", &sent).await.expect(201);
