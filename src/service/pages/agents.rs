@@ -61,7 +61,7 @@ fn row(agent: &ListedAgent, now: Timestamp) -> Markup {
                     _ => { (text(&agent.user_agent)) }
                 }
             }
-            td { (text(agent.cluster.as_deref().unwrap_or("unknown"))) }
+            td { (text(agent.cluster.as_deref().unwrap_or("none"))) }
             td { (timestamp(agent.first_reported_at)) }
             td { (timestamp_with_age(agent.last_reported_at, now)) }
             td { (agent.pods) }
