@@ -9,6 +9,7 @@ use super::search::Artifact;
 use super::transaction::{fetch_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::model::{Fingerprint, PolicySummary, PolicyVersionSummary, Timestamp};
 
 /// Maximum number of versions of a policy that are listed.
@@ -88,8 +89,8 @@ impl FailingRow {
         let reasons: Vec<String> =
             serde_json::from_str(&self.reasons).map_err(|_| Error::Unreadable("the reasons of a verdict"))?;
         let of_policy = |reason: &String| {
-            let (version, reason) = reason.strip_prefix(policy)?.strip_prefix(" v")?.split_once(": ")?;
-            version.bytes().all(|digit| digit.is_ascii_digit()).then(|| reason.to_owned())
+            let (version, reason) = PolicyVersion::split_reason(reason)?;
+            (version.name == policy).then(|| reason.to_owned())
         };
         let reasons = reasons.iter().filter_map(of_policy).collect();
         let artifact = Artifact { fingerprint: self.fingerprint, name: self.name };

@@ -334,7 +334,7 @@ impl Shared {
         let changes = all().map(|(_, departed_pods)| departed_pods.changes()).sum();
         let save = |(config, departed_pods): (&EnvironmentConfig, &DepartedPods)| {
             let (selection, (accepted, pods)) = (config.selection.fingerprint(), departed_pods.save());
-            (config.name.as_str().to_owned(), SavedEnvironment { selection: Some(selection), accepted, pods })
+            (config.name.as_str().to_owned(), SavedEnvironment { selection, accepted, pods })
         };
         (written != Some(changes)).then(|| {
             let environments = all().map(save).collect();

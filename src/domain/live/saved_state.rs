@@ -47,13 +47,14 @@ pub struct SavedState {
 }
 
 /// The departed pods of an environment.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedEnvironment {
-    /// Fingerprint of its selection; `None` in the file of an earlier version.
-    pub selection: Option<Fingerprint>,
+    /// Fingerprint of its selection.
+    pub selection: Fingerprint,
     /// The last accepted revision.
     pub accepted: Revision,
-    /// Its departed pods.
+    /// Its departed pods, which have a line each.
+    #[serde(skip)]
     pub pods: Vec<DepartedPod>,
 }
 
@@ -70,17 +71,14 @@ pub struct Encoded {
 
 /// The first line.
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct Header<E> {
     version: u32,
     /// Unix time in seconds.
     written_at: u64,
     origin: Origin,
     revision: Revision,
-    /// The last accepted revision of each environment.
-    accepted: BTreeMap<String, Revision>,
-    /// The fingerprint of the selection of each environment. Earlier versions did not write it.
-    #[serde(default)]
-    selections: BTreeMap<String, Fingerprint>,
+    /// The environments by name, without their pods.
+    environments: E,
     /// SHA-256 of the other lines.
     sha256: Fingerprint,
 }
@@ -154,15 +152,12 @@ impl SavedState {
                 queue.push(Reverse((size + lines.len() - end, n, next + 1)));
             }
         }
-        let environments = || self.environments.iter();
-        let selections = environments().filter_map(|(name, saved)| Some((name.clone(), saved.selection?)));
         let header = Header {
             version: VERSION,
             written_at: now.as_secs(),
             origin: origin.clone(),
             revision: self.revision,
-            accepted: environments().map(|(name, saved)| (name.clone(), saved.accepted)).collect(),
-            selections: selections.collect(),
+            environments: &self.environments,
             sha256: Fingerprint::from_content(&lines),
         };
         let mut header = serde_json::to_vec(&header)?;
@@ -182,7 +177,7 @@ impl SavedState {
         if version != VERSION {
             return Err(Ignored::Version(version));
         }
-        let header: Header = parse(first)?;
+        let header: Header<BTreeMap<String, SavedEnvironment>> = parse(first)?;
         if header.sha256 != Fingerprint::from_content(lines) {
             return Err(Ignored::Corrupt(Corruption::Checksum));
         }
@@ -193,15 +188,12 @@ impl SavedState {
         if age > MAX_AGE && !lines.is_empty() {
             return Err(Ignored::Old(age));
         }
-        let mut selections = header.selections;
-        let environments = header.accepted.into_iter().map(|(name, accepted)| {
-            let selection = selections.remove(&name);
-            (name, SavedEnvironment { selection, accepted, pods: Vec::new() })
-        });
-        let mut state = Self { revision: header.revision, environments: environments.collect() };
+        let mut state = Self { revision: header.revision, environments: header.environments };
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let Line::<String, DepartedPod> { environment, pod } = parse(line)?;
-            state.environments.entry(environment).or_default().pods.push(pod);
+            if let Some(saved) = state.environments.get_mut(&environment) {
+                saved.pods.push(pod);
+            }
         }
         Ok(state)
     }
@@ -211,7 +203,7 @@ impl SavedEnvironment {
     /// Keeps the pods of selected namespaces. Labels are not known yet: a namespace that they decide about is selected if
     /// the selection is the same as when the pod was saved. Returns the number of other pods.
     pub fn retain_selected(&mut self, selection: &Selection) -> u64 {
-        let is_same = self.selection.as_ref() == Some(&selection.fingerprint());
+        let is_same = self.selection == selection.fingerprint();
         let before = self.pods.len();
         self.pods.retain(|pod| {
             let namespace = pod.namespace();
@@ -269,7 +261,7 @@ mod tests {
     fn state(count: usize, owner: &str) -> SavedState {
         let (departed_pods, revision) = departed_pods(count, owner);
         let (accepted, pods) = departed_pods.save();
-        let saved = SavedEnvironment { selection: Some(Selection::default().fingerprint()), accepted, pods };
+        let saved = SavedEnvironment { selection: Selection::default().fingerprint(), accepted, pods };
         SavedState { revision, environments: [("prod".to_owned(), saved)].into() }
     }
 
@@ -300,35 +292,22 @@ mod tests {
         let named = Selection::new(["pay".parse().unwrap()].into(), vec![], [].into(), vec![]).unwrap();
         let (all, named_or_a) = (Selection::default(), named.clone().with_labels("team=a".parse().ok()));
         for (before, now, kept) in [
-            (Some(&all), &all, 4),
-            (Some(&all), &named, 2),
-            (Some(&all), &by_label("team=b"), 0),
-            (Some(&all), &named_or_a, 2),
-            (Some(&by_label("team=a")), &by_label("team=a"), 4),
-            (Some(&by_label("team=a")), &by_label("team=b"), 0),
-            (Some(&by_label("team=a")), &all, 4),
-            (None, &by_label("team=a"), 0),
-            (None, &named_or_a, 2),
+            (&all, &all, 4),
+            (&all, &named, 2),
+            (&all, &by_label("team=b"), 0),
+            (&all, &named_or_a, 2),
+            (&by_label("team=a"), &by_label("team=a"), 4),
+            (&by_label("team=a"), &by_label("team=b"), 0),
+            (&by_label("team=a"), &all, 4),
         ] {
             let mut saved = state(4, "job").environments.remove("prod").unwrap();
-            saved.selection = before.map(Selection::fingerprint);
+            saved.selection = before.fingerprint();
             assert_eq!(
                 (saved.retain_selected(now), saved.pods.len()),
                 ((4 - kept) as u64, kept),
                 "{before:?} {now:?}"
             );
         }
-    }
-
-    #[test]
-    fn file_of_an_earlier_version_has_no_selections() {
-        let bytes = encode(&state(1, "job"));
-        let text = String::from_utf8(bytes).unwrap();
-        let (start, rest) = text.split_once(r#","selections":{"#).unwrap();
-        let earlier = format!("{start}{}", rest.split_once('}').unwrap().1);
-        let state = SavedState::decode(earlier.as_bytes(), &origin("a"), NOW).unwrap();
-        let saved = &state.environments["prod"];
-        assert_eq!((&saved.selection, saved.pods.len()), (&None, 1));
     }
 
     #[test]

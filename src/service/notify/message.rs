@@ -57,7 +57,10 @@ impl ShownArtifact {
         let commits = transaction.attested_commits(organization, &artifacts).await?;
         let mut policies: BTreeMap<String, Policy> = BTreeMap::new();
         let reasons = listed.clone().flat_map(|artifact| &artifact.reasons);
-        for name in reasons.filter_map(|reason| Some(of_policy(reason)?.0.name)).collect::<BTreeSet<_>>() {
+        for name in reasons
+            .filter_map(|reason| Some(PolicyVersion::split_reason(reason)?.0.name))
+            .collect::<BTreeSet<_>>()
+        {
             let Some(current) = transaction.current_policy(organization, &name).await? else { continue };
             let version = PolicyVersion { name: name.clone(), version: current.version };
             policies.extend(Policy::parse(version, &current.content).ok().map(|policy| (name, policy)));
@@ -81,7 +84,7 @@ impl ShownArtifact {
             ];
             let origin = origin.into_iter().flatten().collect::<Vec<_>>().join(", ");
             let rules = reasons.iter().filter_map(|reason| {
-                let (version, reason) = of_policy(reason)?;
+                let (version, reason) = PolicyVersion::split_reason(reason)?;
                 let current =
                     policies.get(&version.name).filter(|policy| policy.name.as_ref() == Some(&version));
                 let index = current.and_then(|policy| policy.rules.iter().position(|rule| rule.gave(reason)));
@@ -135,14 +138,6 @@ fn run_by(owners: &[NamespacedOwner]) -> Option<String> {
     let (NamespacedOwner { namespace, owner }, others) = owners.split_first()?;
     let others = if others.is_empty() { "" } else { " and others" };
     Some(format!("run by {owner} in {namespace}{others}"))
-}
-
-/// The policy of a reason that begins with its name and version, and the rest of the reason.
-fn of_policy(reason: &str) -> Option<(PolicyVersion, &str)> {
-    let (version, reason) = reason.split_once(": ")?;
-    let (name, number) = version.rsplit_once(" v")?;
-    let version = number.parse().ok().filter(|_| !name.contains(' '))?;
-    Some((PolicyVersion { name: name.to_owned(), version }, reason))
 }
 
 impl Message<'_> {
