@@ -24,6 +24,8 @@ use crate::process::files::{BlockingCall, read_regular, replace};
 
 /// Maximum pause between two writes.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
+/// Timeout of reading and of writing the file.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state file of this agent.
 pub(super) struct StateFile {
@@ -31,7 +33,6 @@ pub(super) struct StateFile {
     origin: Arc<Origin>,
     /// Pause between two writes: the debounce.
     pause: Duration,
-    timeout: Duration,
     reminder_interval: Duration,
     /// Number of changes of the departed pods that the file contains; `None` if it has to be written without a change.
     written: Option<u64>,
@@ -49,8 +50,8 @@ enum Unusable {
     Read(#[from] io::Error),
     #[error(transparent)]
     Ignored(#[from] Ignored),
-    #[error("timed out after {0:?}")]
-    Hangs(Duration),
+    #[error("timed out after {TIMEOUT:?}")]
+    Hangs,
 }
 
 impl StateFile {
@@ -64,7 +65,6 @@ impl StateFile {
             path,
             origin: Arc::new(origin),
             pause: timing.cadence.debounce.min(MAX_PAUSE),
-            timeout: timing.file_timeout,
             reminder_interval: timing.reminder_interval,
             written: None,
             writes: BlockingCall::default(),
@@ -81,8 +81,8 @@ impl StateFile {
             let bytes = read_regular(MAX_BYTES as u64, &path)?;
             Ok(SavedState::decode(&bytes, &origin, unix_time())?)
         };
-        let result = BlockingCall::default().run(self.timeout, read).await;
-        let mut state = match result.unwrap_or(Err(Unusable::Hangs(self.timeout))) {
+        let result = BlockingCall::default().run(TIMEOUT, read).await;
+        let mut state = match result.unwrap_or(Err(Unusable::Hangs)) {
             Ok(state) => state,
             Err(Unusable::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return SavedState::default();
@@ -147,7 +147,7 @@ impl StateFile {
         let Some((changes, state)) = shared.save(self.written) else { return false };
         let (path, origin) = (self.path.clone(), Arc::clone(&self.origin));
         let write = move || write(&path, &state, &origin);
-        let cause = match self.writes.run_anew(self.timeout, write).await {
+        let cause = match self.writes.run_anew(TIMEOUT, write).await {
             Some(Ok(left_out)) => {
                 self.written = Some(changes);
                 self.log_left_out(left_out);
@@ -157,7 +157,7 @@ impl StateFile {
                 return true;
             }
             Some(Err(error)) => error_causes::describe(&error),
-            None => format!("timed out after {:?}", self.timeout),
+            None => format!("timed out after {TIMEOUT:?}"),
         };
         shared.metrics.state_write_failures.inc();
         match self.failures.failed(&cause, Instant::now()) {

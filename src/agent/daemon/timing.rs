@@ -27,8 +27,6 @@ pub struct Timing {
     pub lookup_interval: Duration,
     /// Interval between log lines about a continuing failure.
     pub reminder_interval: Duration,
-    /// Timeout of reading and of writing the state file.
-    pub file_timeout: Duration,
 }
 
 impl Default for Timing {
@@ -39,7 +37,6 @@ impl Default for Timing {
             cadence: cadence::Timing::default(),
             lookup_interval: minute,
             reminder_interval: minute,
-            file_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -53,7 +50,6 @@ impl Timing {
             cadence: self.cadence.scaled(factor),
             lookup_interval: self.lookup_interval / factor,
             reminder_interval: self.reminder_interval / factor,
-            file_timeout: self.file_timeout / factor,
         }
     }
 }
