@@ -1,19 +1,21 @@
 """Validates the fenced blocks of the documents: python .ci/documents
 
 cargo test runs the program's commands, environments files and queries (tests/it/documents). This program checks the
-rest: chart values, manifests, and commands of other programs.
+rest: chart values, manifests, commands of other programs, versions, links, and the example of a card for Teams.
 """
 
 import json
 import re
 import sys
 import tomllib
+from importlib.resources import files
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 # Modules to render the chart and to check manifests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "chart"))
 
+import jsonschema
 import promql_parser
 
 import blocks
@@ -64,9 +66,19 @@ def dead_links():
                     yield f"{file.relative_to(blocks.ROOT)}:{number}: {target} does not exist"
 
 
+def card_faults():
+    """Faults of the cards in the Teams example, by Microsoft's schema of their version."""
+    example = blocks.ROOT / "examples/notification.teams.json"
+    for attachment in json.loads(example.read_text())["attachments"]:
+        card = attachment["content"]
+        schema = files("adaptive_cards") / f"schemas/schema-{card['version']}.json"
+        for error in jsonschema.Draft6Validator(json.loads(schema.read_text())).iter_errors(card):
+            yield f"{example.name}: {jsonschema.exceptions.best_match([error]).message}"
+
+
 def main():
     failed, checked = False, {}
-    for fault in (*other_versions(), *dead_links()):
+    for fault in (*other_versions(), *dead_links(), *card_faults()):
         failed = True
         print(fault)
     for page in blocks.pages():

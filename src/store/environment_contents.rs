@@ -11,6 +11,8 @@ use super::rows::{Bytes, rows};
 use super::transaction::{fetch_for_all, fetch_one};
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::event::NamespacedOwner;
+use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 
@@ -152,6 +154,45 @@ impl Transaction {
             |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)
         );
         Ok(rows.into_iter().map(PodGroup::from).collect())
+    }
+
+    /// The top-level owners of the pods that run these artifacts at a point in time.
+    pub async fn owners_of_artifacts(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: Timestamp,
+        artifacts: &BTreeSet<Fingerprint>,
+    ) -> Result<BTreeMap<Fingerprint, BTreeSet<NamespacedOwner>>, Error> {
+        let digests = match self {
+            Self::Sqlite(_) => "json_each(w.digests)",
+            Self::Postgres(_) => "json_each_text(w.digests::json)",
+        };
+        let rows: Vec<(String, String, Json<Vec<OwnerReference>>)> = fetch_for_all!(
+            self,
+            |query| {
+                // Running and ended pods have an index each.
+                query.push("SELECT r.namespace, d.value, w.owners FROM (");
+                query.push("SELECT namespace, workload FROM pod_runs WHERE environment = ").push_bind(environment);
+                query.push(" AND ended_at IS NULL AND started_at <= ").push_bind(at.micros());
+                query.push(" UNION SELECT namespace, workload FROM pod_runs WHERE environment = ");
+                query.push_bind(environment).push(" AND started_at <= ").push_bind(at.micros());
+                query.push(" AND ended_at IS NOT NULL AND ended_at > ").push_bind(at.micros());
+                query.push(") r CROSS JOIN workloads w CROSS JOIN ").push(digests);
+                query.push(" d WHERE w.organization = ").push_bind(organization);
+                query.push(" AND w.hash = r.workload AND d.value IN");
+            },
+            artifacts.iter().map(Fingerprint::to_string),
+            ""
+        );
+        let mut owners: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (namespace, digest, Json(references)) in rows {
+            let fingerprint = Fingerprint::from_hex(&digest).ok_or(Error::Unreadable("digests"))?;
+            if let Some(owner) = Owner::new(&references) {
+                owners.entry(fingerprint).or_default().insert(NamespacedOwner { namespace, owner });
+            }
+        }
+        Ok(owners)
     }
 
     /// The pods of an environment at a point in time, by namespace and name, and their workloads by hash.

@@ -10,9 +10,8 @@ use url::Url;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
 use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
-use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::policy::{Policy, PolicyVersion};
-use crate::domain::model::{Fingerprint, GitCommit, Text, Trigger};
+use crate::domain::model::{GitCommit, Text, Trigger};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::artifact_flows::KnownArtifact;
@@ -117,15 +116,10 @@ pub(super) async fn add_owners(
     }
     let before = || occurred_at.earlier(Duration::from_micros(1));
     let at = if *trigger == Trigger::ExitedArtifact { before() } else { *occurred_at };
-    let groups = site.store.read().await?.pod_groups(organization, environment, Some(at), "").await?;
-    let mut owners: BTreeMap<Fingerprint, BTreeSet<NamespacedOwner>> = BTreeMap::new();
-    for group in groups {
-        let Some(owner) = Owner::new(&group.owners) else { continue };
-        let owner = NamespacedOwner { namespace: group.namespace, owner };
-        for artifact in group.digests.into_values() {
-            owners.entry(artifact).or_default().insert(owner.clone());
-        }
-    }
+    let affected = artifacts.iter().map(|artifact| artifact.fingerprint).collect();
+    let mut transaction = site.store.read().await?;
+    let mut owners = transaction.owners_of_artifacts(organization, environment, at, &affected).await?;
+    drop(transaction);
     for artifact in artifacts {
         let owners = owners.remove(&artifact.fingerprint).unwrap_or_default();
         artifact.owners = owners.into_iter().take(MAX_OWNERS).collect();

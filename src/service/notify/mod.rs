@@ -241,10 +241,12 @@ fn key(target: &DueTarget) -> TargetKey {
 /// Sends one notification and records the outcome. Returns whether it arrived.
 async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedNotification) -> bool {
     let limits = app.limits.delivery;
-    let sent = match timeout(limits.timeout, send(app, sender, target, &leased)).await {
-        Ok(sent) => sent,
-        Err(_) => Err(SendError::TimedOut(limits.timeout)),
+    let sent = async {
+        let (content, artifacts) = read(app, target, &leased).await?;
+        let sending = send(app, sender, target, &leased, &content, artifacts);
+        timeout(limits.timeout, sending).await.unwrap_or(Err(SendError::TimedOut(limits.timeout)))
     };
+    let sent = sent.await;
     let has_arrived = sent.is_ok();
     let outcome = if has_arrived { "arrived" } else { "failed" };
     app.metrics.notification(target.kind, outcome);
@@ -255,19 +257,33 @@ async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedN
     has_arrived
 }
 
+/// The event with the owners of its artifacts, and the artifacts as people see them.
+async fn read(
+    app: &App,
+    target: &DueTarget,
+    leased: &LeasedNotification,
+) -> Result<(EventContent, Vec<ShownArtifact>), SendError> {
+    let mut content = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    message::add_owners(&app.site, leased.environment, &mut content).await?;
+    let artifacts = match target.kind {
+        TargetKind::Webhook => Vec::new(),
+        _ => ShownArtifact::read(&app.site, &content).await?,
+    };
+    Ok((content, artifacts))
+}
+
 async fn send(
     app: &App,
     sender: &Sender,
     target: &DueTarget,
     leased: &LeasedNotification,
+    content: &EventContent,
+    artifacts: Vec<ShownArtifact>,
 ) -> Result<(), SendError> {
     let Sender { http, book } = sender;
-    let mut content: EventContent =
-        serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
-    message::add_owners(&app.site, leased.environment, &mut content).await?;
     let action = ActionName { number: target.action, name: &target.action_name };
     let id = leased.id.to_string();
-    let html_url = &match &content {
+    let html_url = &match content {
         EventContent::Environment(event) => {
             app.site.links.environment_page(&event.organization, &event.environment)
         }
@@ -280,14 +296,10 @@ async fn send(
         action,
         html_url,
         merged_events,
-        content: &content,
+        content,
     };
     let body = serde_json::to_vec(&whole).map_err(SendError::Serialize)?;
-    let artifacts = match target.kind {
-        TargetKind::Webhook => Vec::new(),
-        _ => ShownArtifact::read(&app.site, &content).await?,
-    };
-    let message = Message { id, content: &content, html_url, merged_events, artifacts, body };
+    let message = Message { id, content, html_url, merged_events, artifacts, body };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.site.now().micros() / 1_000_000;
