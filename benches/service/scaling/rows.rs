@@ -70,8 +70,9 @@ pub(super) fn measure(engine: &Engine, results: &mut Results<'_>) {
     let most = if matches!(engine, Engine::Sqlite) { most / 10 } else { most };
     let mut variants = [0, most / 100, most].map(|attestations| Variant::new(engine, attestations));
     for variant in &mut variants {
-        // The service closed idle connections.
+        // The service closed idle connections and sessions.
         variant.connection = variant.server.connect();
+        variant.tenant.sign_in(&mut variant.connection);
     }
     for operation in [Operation::Heartbeat, Operation::ChangedReport, Operation::Attestation] {
         let figures = interleave(&mut variants, samples(SAMPLES), |variant, _| {

@@ -67,10 +67,15 @@ impl Tenant {
     pub(super) fn set_up(connection: &mut Connection, organization: &str) -> Self {
         let data = attestation(NAME, true, 1..=ARTIFACTS + 1);
         connection.attest(organization, FLOW, TRAIL, &data).expect(201);
-        let cookie = format!("Cookie: {}", connection.sign_in(&token(organization)));
+        let cookie = String::new();
         let mut tenant = Self { organization: organization.to_owned(), cookie, reports: 0, attestations: 0 };
+        tenant.sign_in(connection);
         tenant.send(connection, Operation::ChangedReport);
         tenant
+    }
+
+    pub(super) fn sign_in(&mut self, connection: &mut Connection) {
+        self.cookie = format!("Cookie: {}", connection.sign_in(&token(&self.organization)));
     }
 
     pub(super) fn send(&mut self, connection: &mut Connection, operation: Operation) -> Response {

@@ -156,8 +156,10 @@ impl Rule {
         {
             return self.conditions().next().is_some();
         }
+        // A parenthesis begins the type that another rule requires.
         let begins_with = |subject: &str| {
-            reason.strip_prefix(subject).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            let rest = reason.strip_prefix(subject);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ') && !rest.starts_with(" ("))
         };
         match self {
             Self::Provenance(_) => begins_with("no flow"),

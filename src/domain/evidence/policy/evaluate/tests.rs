@@ -88,6 +88,12 @@ fn attestation_rule_is_satisfied_in_whichever_flow_holds_the_artifact() {
     const UNIT: &str = "attestations: [{name: unit, type: junit}]";
     check(&[
         (UNIT, &["cart/unit:junit"], "Satisfied: rule_satisfied cart", &[]),
+        (
+            "attestations: [{name: unit, type: \"*\"}, {name: unit, type: junit}]",
+            &["cart/unit:generic"],
+            "Satisfied: rule_satisfied cart; NotSatisfied: missing_attestation cart",
+            &["rules v2: unit (junit) of the flow cart is missing"],
+        ),
         (UNIT, &["web/unit:junit"], "Satisfied: rule_satisfied web", &[]),
         (UNIT, &[], "NotSatisfied: missing_attestation", &["rules v2: unit (junit) is missing"]),
         (
