@@ -173,7 +173,9 @@ impl Transaction {
             |query| {
                 // Running and ended pods have an index each.
                 query.push("SELECT r.namespace, d.value, w.owners FROM (");
-                query.push("SELECT namespace, workload FROM pod_runs WHERE environment = ").push_bind(environment);
+                query
+                    .push("SELECT namespace, workload FROM pod_runs WHERE environment = ")
+                    .push_bind(environment);
                 query.push(" AND ended_at IS NULL AND started_at <= ").push_bind(at.micros());
                 query.push(" UNION SELECT namespace, workload FROM pod_runs WHERE environment = ");
                 query.push_bind(environment).push(" AND started_at <= ").push_bind(at.micros());

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -39,9 +38,7 @@ fn is_empty(folder: &TempDir) -> bool {
 #[test]
 fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let start = Instant::now();
     let outcome = supercargo().args(["demo"]).env("TMPDIR", folder.path().to_str().unwrap()).run();
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     outcome.expect(0, &[]);
     assert_eq!(outcome.stderr, "");
     assert!(!outcome.stdout.contains('\x1b'), "{}", outcome.stdout);

@@ -330,7 +330,8 @@ fn pods_with_image(n: usize, image: &str) -> String {
 /// Sends a report that exceeds the buffers of a connection.
 fn large_report(endpoint: &Server) -> Outcome {
     once()
-        .args(["--environment", "prod", "--pods-from", "-"])
+        // A debug build needs most of the default timeout on a busy machine.
+        .args(["--environment", "prod", "--pods-from", "-", "--timeout", "10m"])
         // Long image names (at most 1,024 bytes) keep the number of pods low.
         .stdin(pods_with_image(10_000, &format!("registry.example.com/{}", "a".repeat(980))))
         .service(endpoint)

@@ -422,8 +422,14 @@ async fn attestation_of_many_running_artifacts_queues_their_environments(databas
     });
     service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     assert_eq!(counts(&service.database).await, ["NON-COMPLIANT 10", "all 10"]);
-    service.reload(&bootstrap(2, &declared)).await;
-    assert_eq!(counts(&service.database).await, ["COMPLIANT 10"]);
+    // A reload evaluates for a limited time: one is not enough on a busy machine.
+    for generation in 2..20 {
+        service.reload(&bootstrap(generation, &declared)).await;
+        if counts(&service.database).await == ["COMPLIANT 10"] {
+            return;
+        }
+    }
+    panic!("{:?}", counts(&service.database).await);
 }
 
 async fn token_of_one_flow_cannot_change_verdicts_on_another(database: Database) {
