@@ -138,14 +138,15 @@ pub struct BuiltArtifact {
 impl Transaction {
     /// The open repositories with this name. Without one, those that have it as a later name.
     pub async fn repositories(&mut self, organization: &str, name: &str) -> Result<Vec<Repository>, Error> {
-        // The order makes PostgreSQL use the index: it would scan all rows, and expect the first match soon.
+        // The order is that of an index. In another one, PostgreSQL sorts all artifacts of the repository; without one, it
+        // may scan the table, and expect the first match soon.
         macro_rules! select {
             ($condition:literal) => {
                 concat!(
                     "SELECT id, provider, name, external_id,
                             (SELECT p.repository FROM provenance p
                              WHERE p.organization = r.organization AND p.repository = r.id
-                             ORDER BY p.fingerprint LIMIT 1) IS NOT NULL AS is_origin
+                             ORDER BY p.recorded_at DESC, p.fingerprint LIMIT 1) IS NOT NULL AS is_origin
                      FROM repositories r WHERE ",
                     $condition,
                     " AND closed_at IS NULL ORDER BY provider"
@@ -259,7 +260,9 @@ impl Transaction {
             |query| {
                 query
                     .push("SELECT fingerprint, commit_sha, commit_url FROM provenance WHERE organization = ");
-                query.push_bind(organization).push(" AND repository = ").push_bind(repository);
+                query.push_bind(organization);
+                // Excludes the index on repositories: PostgreSQL underestimates their artifacts and reads all of them.
+                query.push(" AND repository IS NOT DISTINCT FROM ").push_bind(repository);
                 query.push(" AND fingerprint IN");
             },
             artifacts,
