@@ -8,7 +8,9 @@ use crate::fake::kube::{fixture, fixture_path};
 use crate::program::{Outcome, once, recorded_report};
 
 fn from_stdin(bytes: impl Into<Vec<u8>>) -> Outcome {
-    once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]).stdin(bytes).run()
+    // A debug build needs most of the default timeout for large input on a busy machine.
+    let args = ["--dry-run", "--environment", "x", "--pods-from", "-", "--timeout", "10m"];
+    once().args(args).stdin(bytes).run()
 }
 
 fn recorded() -> Value {
@@ -86,9 +88,7 @@ fn yaml_gives_the_same_report_as_json() {
 
 #[test]
 fn yaml_of_five_thousand_pods_is_read() {
-    // A debug build needs most of the default timeout on a busy machine.
-    let pods = once().args(["--dry-run", "--environment", "x", "--pods-from", "-", "--timeout", "10m"]);
-    pods.stdin(yaml(5_000)).run().expect(0, &["5000 artifacts"]);
+    from_stdin(yaml(5_000)).expect(0, &["5000 artifacts"]);
 }
 
 #[test]

@@ -268,6 +268,42 @@ async fn search_on_postgresql_reads_only_the_latest_rows() {
     assert!(read.len() == 2 && read.iter().all(|(_, rows)| *rows <= MAX_SCANNED + 10), "{read:?}");
 }
 
+/// PostgreSQL assumes that organizations and repositories are independent, and expects few artifacts of a repository.
+#[tokio::test]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn live_artifacts_on_postgresql_do_not_read_all_artifacts_of_the_repository() {
+    const RUNNING: usize = 50;
+    let service = TestService::start(Database::postgres().await).await;
+    let mut running = pod("cart-1", "shop/cart:1", 'a');
+    let digests = (1..=RUNNING).map(|n| (format!("i{n}"), json!(format!("{n:064x}"))));
+    running["digests"] = digests.collect();
+    service.report(ADMIN, "prod", report(&[running])).await.expect(201);
+    let database = service.stop().await;
+    for insert in [
+        "organizations (name, created_at) SELECT 'other-' || i, 1 FROM generate_series(1, 99) i",
+        "repositories (id, organization, provider, name, created_at)
+         SELECT gen_random_uuid(), name, 'github', 'acme/cart', 1 FROM organizations",
+        "provenance (organization, repository, fingerprint, recorded_at)
+         SELECT organization, id, decode(lpad(to_hex(i), 64, '0'), 'hex'), i
+         FROM repositories, generate_series(1, 2000) i",
+    ] {
+        database.execute(&format!("INSERT INTO {insert}")).await;
+    }
+    database.execute("ANALYZE").await;
+    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let mut transaction = store.read().await.unwrap();
+    let repository = transaction.repositories("acme", "acme/cart").await.unwrap()[0].id;
+    let live = transaction.live("acme", repository).await.unwrap();
+    let artifacts = live.iter().map(|artifact| artifact.fingerprint).collect();
+    assert_eq!(transaction.built("acme", repository, artifacts).await.unwrap().len(), RUNNING);
+    let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
+    let read = "SELECT COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
+                FROM pg_stat_xact_user_tables WHERE relname = 'provenance'";
+    let read: i64 = sqlx::query_scalar(read).fetch_one(&mut **connection).await.unwrap();
+    // The first 1,000 are counted, to select the plan.
+    assert!(read <= 1_200, "{read}");
+}
+
 #[tokio::test]
 async fn limit_of_new_environments_reads_no_older_ones() {
     let service = TestService::start(Database::sqlite()).await;
