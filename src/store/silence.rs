@@ -71,7 +71,8 @@ impl Transaction {
     }
 
     /// The declared environments whose silence began or ended. `silent_after` is the service's default. No silence begins
-    /// until the service has been able to receive reports, `since` then, for as long.
+    /// until the service has been able to receive reports, `since` then, for as long. Silence ends only after another
+    /// report: the clock of a replica may be behind that of the replica that recorded the silence.
     pub async fn silence_changes(
         &mut self,
         now: Timestamp,
@@ -85,7 +86,8 @@ impl Transaction {
             WHERE e.is_declared AND o.closed_at IS NULL
               AND (e.silent_since IS NULL AND $1 - $3 > COALESCE(e.silent_after, $2)
                      AND ABS($1 - COALESCE(e.last_report_at, e.created_at)) > COALESCE(e.silent_after, $2)
-                   OR e.silent_since IS NOT NULL AND ABS($1 - e.last_report_at) <= COALESCE(e.silent_after, $2))
+                   OR e.silent_since <> e.last_report_at
+                     AND ABS($1 - e.last_report_at) <= COALESCE(e.silent_after, $2))
             ORDER BY e.organization, e.name LIMIT $4";
         Ok(fetch_all!(self, SELECT, now, micros(silent_after), since, MAX_CHANGES))
     }

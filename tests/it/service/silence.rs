@@ -69,7 +69,12 @@ async fn gauge(service: &TestService, name: &str, environment: &str, more: &str)
 async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let (clock, control) = Clock::adjustable();
-    let at = |minutes: u64| control.set_back(Duration::from_mins(180 - minutes));
+    // The clock of the other replica is two minutes behind.
+    let (late_clock, late_control) = Clock::adjustable();
+    let at = |minutes: u64| {
+        control.set_back(Duration::from_mins(180 - minutes));
+        late_control.set_back(Duration::from_mins(182 - minutes));
+    };
     let is = async |service: &TestService, name: &str, value: &str| {
         gauge(service, name, "prod", "").await.as_deref() == Some(value)
     };
@@ -80,7 +85,7 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
     at(0);
     let service = TestService::start_with(database, options(&clock, &receiver)).await;
     let database_url = Some(service.database.url());
-    let others = Options { database_url, ..options(&clock, &receiver) };
+    let others = Options { database_url, ..options(&late_clock, &receiver) };
     let replica = TestService::start_with(Database::sqlite(), others).await;
     let data = json!({
         "attestation_name": "unit", "artifact_fingerprint": digest('a'),
