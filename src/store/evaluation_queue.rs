@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
-use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalar, for_all};
+use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalars, for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::notification::Cause;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -86,23 +86,27 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether environments are due by [`queue_due`](Self::queue_due).
-    pub async fn has_due(&mut self, now: Timestamp) -> Result<bool, Error> {
-        const COUNT: &str = due!("SELECT COUNT(*) FROM (SELECT 1", " LIMIT 1) AS due");
-        let due: i64 = fetch_scalar!(self, COUNT, now);
-        Ok(due > 0)
+    /// The organizations with environments that are due by [`queue_due`](Self::queue_due).
+    pub async fn due_organizations(&mut self, now: Timestamp) -> Result<Vec<String>, Error> {
+        const SELECT: &str = due!("SELECT DISTINCT e.organization", " ORDER BY e.organization");
+        Ok(fetch_scalars!(self, SELECT, now))
     }
 
-    /// Queues the environments in which an allow-list entry expired, and those that another version of the program
-    /// evaluated or has never evaluated.
-    pub async fn queue_due(&mut self, cause: &Cause, now: Timestamp) -> Result<(), Error> {
-        // In a fixed order, so that transactions that queue the same environments cannot deadlock.
+    /// Queues the environments of an organization in which an allow-list entry expired, and those that another version of
+    /// the program evaluated or has never evaluated. The caller has locked the organization's verdicts exclusively, so that
+    /// transactions that queue the same environments cannot deadlock.
+    pub async fn queue_due(
+        &mut self,
+        organization: &str,
+        cause: &Cause,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         const QUEUE: &str = due!(
             "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
              SELECT e.id, e.organization, $2, $1",
-            " ORDER BY e.id ON CONFLICT DO NOTHING"
+            " AND e.organization = $3 ON CONFLICT DO NOTHING"
         );
-        execute!(self, QUEUE, now, json(cause)?);
+        execute!(self, QUEUE, now, json(cause)?, organization);
         Ok(())
     }
 

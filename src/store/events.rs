@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
+use sqlx::types::uuid::{self, ContextV7};
 
 use super::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, for_all, insert};
 use super::{Error, Transaction};
@@ -108,16 +109,17 @@ impl Transaction {
             notifications
                 .extend(merged.into_iter().map(|(event, merged_events)| (event, group, merged_events)));
         }
-        // A target gets its notifications in the order of their identifiers.
         notifications.sort_unstable();
+        let ids = identifiers(notifications.len(), at);
+        let notifications: Vec<_> = ids.into_iter().zip(notifications).collect();
         insert!(
             self,
             "INSERT INTO notifications (id, event, target, created_at, due_at, attempts, environment, kind, priority,
                                         merged_events) ",
             "",
             &notifications,
-            |values, (event, group, merged_events)| {
-                values.push_bind(Uuid::now_v7()).push_bind(*event).push_bind(group.target);
+            |values, (id, (event, group, merged_events))| {
+                values.push_bind(*id).push_bind(*event).push_bind(group.target);
                 // 0: due immediately, independent of clocks.
                 values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
                 values.push_bind(group.environment).push_bind(group.trigger.as_str());
@@ -279,6 +281,16 @@ impl Target {
     }
 }
 
+/// Identifiers of notifications, in the order in which a target gets them: by the time of their events, which the clocks of
+/// replicas do not change.
+fn identifiers(number: usize, at: Timestamp) -> Vec<Uuid> {
+    let context = ContextV7::new().with_additional_precision();
+    let micros = at.micros().unsigned_abs();
+    let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or_default();
+    let id = || Uuid::new_v7(uuid::Timestamp::from_unix(&context, micros / 1_000_000, nanos));
+    std::iter::repeat_with(id).take(number).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,5 +315,13 @@ mod tests {
             assert_eq!(counts, expected, "{events} events, {waiting} waiting");
             assert_eq!(merged.last().unwrap().0, ids[events - 1]);
         }
+    }
+
+    #[test]
+    fn identifiers_are_in_the_order_of_events() {
+        let at =
+            [0, 1, 2, 999, 1_000, 1_790_000_000_000_000, 1_790_000_000_000_001].map(Timestamp::from_micros);
+        let ids: Vec<Uuid> = at.into_iter().flat_map(|at| identifiers(3, at)).collect();
+        assert!(ids.is_sorted_by(|one, next| one < next), "{ids:#?}");
     }
 }

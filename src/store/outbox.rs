@@ -1,7 +1,8 @@
 //! The outbox: pending notifications, which any replica may lease and send.
 //!
-//! A lease moves the due time of a notification, so that another replica sends it if this one is killed. Delivery is
-//! at least once, always with the same identifier.
+//! A replica leases a target and moves the due time of one notification, so that another replica sends it if this one is
+//! killed. A target gets one notification at a time, so that a delayed one cannot arrive after the next. Delivery is at least
+//! once, always with the same identifier.
 
 use std::time::Duration;
 
@@ -71,6 +72,11 @@ pub struct OutboxBacklog {
     pub oldest: Option<Timestamp>,
 }
 
+/// A lease that ends later was not made by the current clock, which was set back: it has no effect.
+fn longest(now: Timestamp, lease: Duration) -> Timestamp {
+    now.later(lease * 2)
+}
+
 #[derive(sqlx::FromRow)]
 struct DueTargetRow {
     id: Uuid,
@@ -83,8 +89,8 @@ struct DueTargetRow {
 }
 
 impl Transaction {
-    /// The open targets with a due notification, longest overdue first.
-    pub async fn due_targets(&mut self, now: Timestamp) -> Result<Vec<DueTarget>, Error> {
+    /// The open targets with a due notification that no replica leases, longest overdue first.
+    pub async fn due_targets(&mut self, now: Timestamp, lease: Duration) -> Result<Vec<DueTarget>, Error> {
         // One index lookup per target, however many notifications are pending.
         const SELECT: &str = "
             SELECT t.id, t.organization, t.action, a.name AS action_name, t.name, t.kind,
@@ -92,8 +98,9 @@ impl Transaction {
                     WHERE n.target = t.id AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
             FROM targets t JOIN organizations o ON o.name = t.organization
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
-            WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL";
-        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT);
+            WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL
+              AND NOT (t.leased_until > $1 AND t.leased_until <= $2)";
+        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT, now, longest(now, lease));
         let mut due: Vec<(i64, DueTarget)> = Vec::new();
         for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
             let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
@@ -104,8 +111,8 @@ impl Transaction {
         Ok(due.into_iter().map(|(_, target)| target).collect())
     }
 
-    /// Leases the first due notification of each of these targets for `lease`: first those about compliance, then
-    /// the longest overdue.
+    /// Leases these targets, except those that another replica leases, with the first due notification of each: first those
+    /// about compliance, then the longest overdue. The caller passes the targets in order, so that replicas cannot deadlock.
     pub async fn lease(
         &mut self,
         targets: &[Uuid],
@@ -116,6 +123,10 @@ impl Transaction {
             SELECT id FROM notifications
             WHERE target = $1 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $2
             ORDER BY priority, due_at, id LIMIT 1";
+        const TAKE: &str = "
+            UPDATE targets SET leased_until = $1
+            WHERE id = $2 AND NOT (leased_until > $3 AND leased_until <= $4)";
+        const RETURN: &str = "UPDATE targets SET leased_until = 0 WHERE id = $1";
         // Skips rows that another replica is leasing, or that are being merged.
         const FIRST_FREE: &str = "
             SELECT id FROM notifications
@@ -129,6 +140,10 @@ impl Transaction {
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {
+            // Before its notifications, as in `record_failure`.
+            if execute!(self, TAKE, until, target, now, longest(now, lease)) == 0 {
+                continue;
+            }
             let first: Option<Uuid> = match self {
                 Self::Sqlite(transaction) => {
                     let first = sqlx::query_scalar(FIRST).bind(target).bind(now.micros());
@@ -139,7 +154,10 @@ impl Transaction {
                     first.fetch_optional(&mut **transaction).await?
                 }
             };
-            let Some(id) = first else { continue };
+            let Some(id) = first else {
+                execute!(self, RETURN, target);
+                continue;
+            };
             leased.push(fetch_one!(self, LEASE, until, id));
         }
         Ok(leased)
@@ -154,7 +172,7 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
-        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
+        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1, leased_until = 0 WHERE id = $2";
         for (statement, id) in [(SUCCESS, target), (SENT, notification)] {
             execute!(self, statement, at, id);
         }
@@ -172,7 +190,7 @@ impl Transaction {
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
             WHERE target = $3 AND created_at < $4 AND COALESCE(sent_at, dropped_at) IS NULL";
-        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
+        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1, leased_until = 0 WHERE id = $2";
         execute!(self, FAILURE, at, failed.target);
         execute!(self, RETRY, failed.last_error, failed.retry_at, failed.notification);
         Ok(execute!(self, DROP, at, failed.last_error, failed.target, failed.drop_before))

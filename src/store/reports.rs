@@ -54,10 +54,10 @@ pub struct ReceivedReport<'a> {
 const CONFIRM: &str = "
     UPDATE environments
     SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END,
-        heartbeats = CASE WHEN heartbeat_hour = $7 THEN heartbeats + 1 ELSE 1 END,
-        previous_heartbeats = CASE WHEN heartbeat_hour = $7 THEN previous_heartbeats
+        heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN heartbeats + 1 ELSE 1 END,
+        previous_heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN previous_heartbeats
                                    WHEN heartbeat_hour + 1 = $7 THEN heartbeats ELSE 0 END,
-        heartbeat_hour = $7
+        heartbeat_hour = CASE WHEN heartbeat_hour = $7 + 1 THEN heartbeat_hour ELSE $7 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
       AND last_report_at >= $1 - COALESCE(silent_after, $6)";
 

@@ -9,28 +9,19 @@ use sqlx::types::Uuid;
 
 use super::columns::duration;
 use super::rows::Bytes;
-use super::transaction::{execute, fetch_all, fetch_optional_scalar, for_all, in_chunks, on};
+use super::transaction::{
+    execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, in_chunks, on,
+};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Removal;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::all_from_rows;
 
-/// An environment with a limited retention.
-#[derive(Debug, Clone)]
-pub struct EnvironmentRetention {
-    /// Its identifier.
-    pub id: Uuid,
-    /// Its organization.
-    pub organization: String,
-    /// The retention of its history.
-    pub retention: Duration,
-}
-
-/// An organization, and the retention of rows that belong to no environment; `None` for unlimited.
-#[derive(Debug, Clone)]
+/// The retention of an organization's rows; `None` for unlimited.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct OrganizationRetention {
-    /// Its name.
-    pub name: String,
+    /// The retention of the history of its environments.
+    pub history: Option<Duration>,
     /// The retention of attached files, from the latest attestation of each.
     pub attachments: Option<Duration>,
     /// The retention of the audit log.
@@ -86,40 +77,30 @@ const REMOVALS: [&str; 7] = [
      (SELECT from_at FROM gaps WHERE environment = $1 AND from_at < $2 AND to_at < $2 LIMIT $3)",
 ];
 
-#[derive(sqlx::FromRow)]
-struct OrganizationRow {
-    name: String,
-    attachment_retention: Option<i64>,
-    audit_retention: Option<i64>,
-}
-
 impl Transaction {
-    /// The environments with a limited retention, also those of closed organizations.
-    pub async fn environment_retentions(&mut self) -> Result<Vec<EnvironmentRetention>, Error> {
+    /// The environments with a limited retention and their organizations, also closed ones.
+    pub async fn environments_with_retention(&mut self) -> Result<Vec<(Uuid, String)>, Error> {
         const SELECT: &str = "
-            SELECT e.id, e.organization, o.retention
+            SELECT e.id, e.organization
             FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE o.retention IS NOT NULL";
-        let rows: Vec<(Uuid, String, i64)> = fetch_all!(self, SELECT);
-        let retention = |(id, organization, micros)| EnvironmentRetention {
-            id,
-            organization,
-            retention: duration(micros),
-        };
-        Ok(rows.into_iter().map(retention).collect())
+        Ok(fetch_all!(self, SELECT))
     }
 
-    /// All organizations, also the closed ones.
-    pub async fn organization_retentions(&mut self) -> Result<Vec<OrganizationRetention>, Error> {
+    /// The names of all organizations, also of closed ones.
+    pub async fn organizations(&mut self) -> Result<Vec<String>, Error> {
+        Ok(fetch_scalars!(self, "SELECT name FROM organizations ORDER BY name"))
+    }
+
+    /// The current retention of an organization.
+    pub async fn retention(&mut self, organization: &str) -> Result<OrganizationRetention, Error> {
         const SELECT: &str =
-            "SELECT name, attachment_retention, audit_retention FROM organizations ORDER BY name";
-        let rows: Vec<OrganizationRow> = fetch_all!(self, SELECT);
-        let retention = |row: OrganizationRow| OrganizationRetention {
-            name: row.name,
-            attachments: row.attachment_retention.map(duration),
-            audit: row.audit_retention.map(duration),
-        };
-        Ok(rows.into_iter().map(retention).collect())
+            "SELECT retention, attachment_retention, audit_retention FROM organizations WHERE name = $1";
+        let row: Option<(Option<i64>, Option<i64>, Option<i64>)> =
+            fetch_optional!(self, SELECT, organization);
+        let (history, attachments, audit) = row.unwrap_or_default();
+        let [history, attachments, audit] = [history, attachments, audit].map(|micros| micros.map(duration));
+        Ok(OrganizationRetention { history, attachments, audit })
     }
 
     /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the

@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use super::columns::micros;
 use super::events::{NewEvent, Queued};
-use super::transaction::{execute, fetch_all};
+use super::transaction::{execute, fetch_all, fetch_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Timestamp, Trigger};
@@ -90,6 +90,12 @@ impl Transaction {
                      AND ABS($1 - e.last_report_at) <= COALESCE(e.silent_after, $2))
             ORDER BY e.organization, e.name LIMIT $4";
         Ok(fetch_all!(self, SELECT, now, micros(silent_after), since, MAX_CHANGES))
+    }
+
+    /// When the latest event of an environment occurred.
+    pub async fn last_event_at(&mut self, environment: Uuid) -> Result<Option<Timestamp>, Error> {
+        const SELECT: &str = "SELECT MAX(occurred_at) FROM events WHERE environment = $1";
+        Ok(fetch_scalar!(self, SELECT, environment))
     }
 
     /// Records a change and its event. Returns `None` if another replica has recorded it, or the environment was reported

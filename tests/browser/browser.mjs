@@ -28,14 +28,19 @@ export class User {
       viewport: { width, height: 800 },
       ...options,
     });
-    context.setDefaultTimeout(10_000);
+    context.setDefaultTimeout(60_000);
     const user = new User();
     Object.assign(user, { demo, context, page: await context.newPage() });
     const report = (problem) => user.problems.push(`${user.page.url()}: ${problem}`);
     context.on('request', (request) => {
       if (new URL(request.url()).origin !== demo.base) report(`requests ${request.url()}`);
     });
-    context.on('requestfailed', (request) => report(`${request.url()} failed: ${request.failure()?.errorText}`));
+    context.on('requestfailed', (request) => {
+      const error = request.failure()?.errorText;
+      // A navigation aborts the update of the page that it leaves.
+      const isAborted = error === 'net::ERR_ABORTED' && 'supercargo-update' in request.headers();
+      if (!isAborted) report(`${request.url()} failed: ${error}`);
+    });
     // A page may return 403 or 404; its files may not.
     const pages = new Set();
     context.on('request', (request) => {

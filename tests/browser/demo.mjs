@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 
 /** Maximum time until the demo is ready, in milliseconds. */
-const TIMEOUT = 60_000;
+const TIMEOUT = 300_000;
 
 /** Starts the demo, and waits until it is ready. */
 export async function demo(program) {

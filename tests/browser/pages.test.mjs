@@ -6,7 +6,7 @@ import { User, browser } from './browser.mjs';
 import { demo } from './demo.mjs';
 import { pages } from './pages.mjs';
 
-const OPTIONS = { timeout: 120_000 };
+const OPTIONS = { timeout: 600_000 };
 
 let chromium;
 let running;

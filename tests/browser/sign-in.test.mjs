@@ -9,7 +9,7 @@ import { digest, report, serve, token } from '../client/service.mjs';
 import { User, browser } from './browser.mjs';
 import { provider } from './provider.mjs';
 
-const OPTIONS = { timeout: 120_000 };
+const OPTIONS = { timeout: 600_000 };
 
 const bootstrap = (issuer) => `
 generation: 1

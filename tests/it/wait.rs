@@ -239,27 +239,28 @@ async fn wait_follows_reports_to_the_real_service() {
         let run = move || program.args(["--fingerprint", &digest('a')]).args(more.split(' ')).run();
         tokio::task::spawn_blocking(run)
     };
-    let request_count_reaches = async |times: usize| {
-        let count = |metrics: String| {
-            let requests = metrics
-                .lines()
-                .filter(|line| line.contains("http_requests") && line.contains("live-artifacts"));
-            requests.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
-        };
-        eventually("wait sends requests", async || count(service.metrics().await) >= times).await;
+    let count = async || {
+        let metrics = service.metrics().await;
+        let requests =
+            metrics.lines().filter(|line| line.contains("http_requests") && line.contains("live-artifacts"));
+        requests.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum::<usize>()
+    };
+    // Each poll sends one request, and the first also sends one per provider.
+    let polls_once = async |before: usize| {
+        eventually("wait sends requests", async || count().await >= before + 6).await;
     };
     wait("--environment prod --timeout 1s")
         .await
         .unwrap()
         .expect(7, &["does not run in prod", "hint: only artifacts that were attested"]);
-    // Each poll sends one request, and the first also sends one per provider.
-    request_count_reaches(6).await;
+    let before = count().await;
     let waiting = wait("--environment prod");
-    request_count_reaches(12).await;
+    polls_once(before).await;
     service.report(ADMIN, "prod", report(&[pod("cart-1", "cart", 'a')])).await.expect(201);
     waiting.await.unwrap().expect(0, &["waiting: ", "1 artifact runs in prod"]);
+    let before = count().await;
     let waiting = wait("--gone --timeout 1m");
-    request_count_reaches(19).await;
+    polls_once(before).await;
     service.report(ADMIN, "prod", report(&[])).await.expect(201);
     waiting.await.unwrap().expect(0, &["still runs in prod", "1 artifact no longer runs"]);
 }

@@ -105,7 +105,10 @@ pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadEr
 async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     let Bootstrap { path, plan, addresses } = bootstrap;
     let generation = plan.generation;
-    let names: BTreeSet<&str> = plan.organizations.iter().map(|o| o.name.as_str()).collect();
+    // Also those that the file removes: requests with their tokens may be in progress.
+    let open = app.site.store.read().await?.open_organizations().await?;
+    let names = plan.organizations.iter().map(|organization| organization.name.as_str());
+    let names: BTreeSet<&str> = names.chain(open.iter().map(String::as_str)).collect();
     let mut evaluating =
         Evaluating::exclusive_within(app, names, app.limits.background_permit_timeout).await?;
     let transaction = &mut evaluating.transaction;

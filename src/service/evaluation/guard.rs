@@ -42,6 +42,9 @@ pub(super) const MAX_ENVIRONMENTS: usize = 100;
 /// Maximum number of running artifacts that one transaction evaluates after an attestation.
 const MAX_ATTESTED: usize = 10_000;
 
+/// Maximum difference between the clocks of replicas.
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_mins(1);
+
 /// All environments.
 pub(crate) const ALL: RangeInclusive<Uuid> = Uuid::nil()..=Uuid::max();
 
@@ -138,8 +141,7 @@ impl<'a> Evaluating<'a> {
         let artifacts = seen.keys().copied().collect();
         let transaction = &mut self.transaction;
         let inputs = Inputs::read(&self.app.site, transaction, organization, &name, &artifacts).await?;
-        // The clock decides what is still valid, not `at`, which may be later than the clock.
-        let (expected, now) = (environment.expected, self.app.site.now());
+        let (expected, now) = (environment.expected, validity_time(self.app.site.now(), at));
         let Evaluation { status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
@@ -252,6 +254,7 @@ impl<'a> Evaluating<'a> {
             let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
             let allowed = allowed.get(&environment.name).unwrap_or(&none);
             let requirements = Requirements { environment: Some(&name), policies, allowed };
+            let now = validity_time(now, now.after(environment.evaluated_at));
             if let Some(after) = environment.evaluate(requirements, &evidence, now) {
                 evaluated.push((id, environment, after));
             }
@@ -392,4 +395,11 @@ impl Affected {
 
 fn environment_name(name: &str) -> Result<EnvironmentName, Error> {
     name.parse().map_err(|_| Error::Unreadable("an environment's name"))
+}
+
+/// The time as of which evidence is valid. `at` is the time of the evaluation, which is later than the clock if another
+/// replica evaluated before with a clock that is ahead: what had expired then must not become valid again. A clock that was
+/// set back by more decides itself.
+fn validity_time(now: Timestamp, at: Timestamp) -> Timestamp {
+    if at.since(now) <= MAX_CLOCK_DIFFERENCE { now.max(at) } else { now }
 }

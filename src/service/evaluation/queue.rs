@@ -57,11 +57,11 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
 
 /// Queues environments that became due. Writes only if there are any.
 async fn queue_due(app: &App) -> Result<(), store::Error> {
-    let now = app.site.now();
-    if app.site.store.read().await?.has_due(now).await? {
-        let mut transaction = app.site.store.write().await?;
-        transaction.queue_due(&Cause { kind: CauseKind::Time, by: None }, now).await?;
-        transaction.commit().await?;
+    let (now, cause) = (app.site.now(), Cause { kind: CauseKind::Time, by: None });
+    for organization in app.site.store.read().await?.due_organizations(now).await? {
+        let mut evaluating = Evaluating::exclusive(app, &organization).await?;
+        evaluating.transaction.queue_due(&organization, &cause, now).await?;
+        evaluating.commit().await?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::CheckpointContent;
 use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::domain::model::Trigger;
+use crate::domain::model::{Timestamp, Trigger};
 use crate::process::error_causes;
 use crate::process::signing::SigningError;
 use crate::service::app::App;
@@ -58,27 +58,41 @@ async fn write(app: &App) -> Result<(), CheckpointError> {
     let now = app.site.now();
     let before = now.earlier(app.limits.checkpoint_interval * 9 / 10);
     let organizations = app.site.store.read().await?.due_checkpoints(before).await?;
+    let mut failure = None;
     for organization in organizations {
-        // One transaction for each: it holds the lock of the log's head.
-        let mut transaction = app.site.store.write().await?;
-        let Some(head) = transaction.take_checkpoint(&organization, before, now).await? else { continue };
-        let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;
-        let content = CheckpointContent {
-            trigger: Trigger::Checkpoint,
-            occurred_at: now,
-            organization: organization.clone(),
-            checkpoint: checkpoint.clone(),
-        };
-        let content = serde_json::to_string(&content).map_err(CheckpointError::Serialize)?;
-        let queued = transaction.insert_checkpoint_event(&organization, content, now).await?;
-        transaction.commit().await?;
-        tracing::info!(
-            %organization, entries = head.size, checkpoint,
-            "checkpoint of the log of {organization}, {} entries: {}", head.size, Escaped(&checkpoint)
-        );
-        if queued.notifications > 0 {
-            app.outbox.notify_one();
+        if let Err(error) = write_one(app, organization, before, now).await {
+            failure = Some(error);
         }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+async fn write_one(
+    app: &App,
+    organization: String,
+    before: Timestamp,
+    now: Timestamp,
+) -> Result<(), CheckpointError> {
+    // One transaction for each: it holds the lock of the log's head.
+    let mut transaction = app.site.store.write().await?;
+    let Some(head) = transaction.take_checkpoint(&organization, before, now).await? else { return Ok(()) };
+    let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;
+    let content = CheckpointContent {
+        trigger: Trigger::Checkpoint,
+        occurred_at: now,
+        organization: organization.clone(),
+        checkpoint: checkpoint.clone(),
+    };
+    let content = serde_json::to_string(&content).map_err(CheckpointError::Serialize)?;
+    let queued = transaction.insert_checkpoint_event(&organization, content, now).await?;
+    // Before the commit: no replica writes this checkpoint again. The entries themselves are committed.
+    tracing::info!(
+        %organization, entries = head.size, checkpoint,
+        "checkpoint of the log of {organization}, {} entries: {}", head.size, Escaped(&checkpoint)
+    );
+    transaction.commit().await?;
+    if queued.notifications > 0 {
+        app.outbox.notify_one();
     }
     Ok(())
 }

@@ -244,13 +244,14 @@ impl Metrics {
     }
 
     fn bootstrap_loaded(&self, outcome: &'static str, generation: Option<i64>, stale: Option<String>) {
-        self.reloads.get_or_create(&Outcome { outcome }).inc();
         if let Some(generation) = generation {
             #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
             self.generation.set(generation as f64);
         }
         self.stale.set(stale.is_some().into());
         *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = stale;
+        // Last, so that the gauges are those of this outcome.
+        self.reloads.get_or_create(&Outcome { outcome }).inc();
     }
 
     /// Why the bootstrap file is stale; `None` if it is not.

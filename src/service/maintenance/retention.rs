@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use sqlx::types::Uuid;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +12,7 @@ use crate::process::error_causes;
 use crate::service::app::App;
 use crate::service::evaluation::guard::Evaluating;
 use crate::store;
-use crate::store::retention::{EnvironmentRetention, MAX_WORKLOADS};
+use crate::store::retention::MAX_WORKLOADS;
 
 /// Age at which notifications are removed, whether or not they were sent. Their events stay.
 const NOTIFICATION_RETENTION: Duration = Duration::from_hours(30 * 24);
@@ -51,25 +52,21 @@ impl Round<'_> {
     /// Removes rows. A failure of one environment or organization does not stop the others.
     async fn run(&mut self, sweep_is_due: bool) -> Result<(), store::Error> {
         let mut transaction = self.app.site.store.read().await?;
-        let environments = transaction.environment_retentions().await?;
-        let organizations = transaction.organization_retentions().await?;
+        let environments = transaction.environments_with_retention().await?;
+        let organizations = transaction.organizations().await?;
         drop(transaction);
-        for environment in environments {
-            if let Err(error) = self.remove_history(&environment).await {
+        for (environment, organization) in environments {
+            if let Err(error) = self.remove_history(environment, &organization).await {
                 self.record_failure(&error);
             }
         }
         for organization in organizations {
-            let name = &organization.name;
-            if let Some(retention) = organization.attachments
-                && let Err(error) = self.remove_attachments(name, retention).await
+            for removed in
+                [self.remove_attachments(&organization).await, self.remove_audit(&organization).await]
             {
-                self.record_failure(&error);
-            }
-            if let Some(retention) = organization.audit
-                && let Err(error) = self.remove_audit(name, retention).await
-            {
-                self.record_failure(&error);
+                if let Err(error) = removed {
+                    self.record_failure(&error);
+                }
             }
         }
         self.remove_notifications().await?;
@@ -89,15 +86,16 @@ impl Round<'_> {
         self.removed += rows;
     }
 
-    async fn remove_history(&mut self, environment: &EnvironmentRetention) -> Result<(), store::Error> {
+    async fn remove_history(&mut self, environment: Uuid, organization: &str) -> Result<(), store::Error> {
         let now = self.app.site.now();
-        let horizon = now.earlier(environment.retention);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
-            let removed = transaction.remove_before(environment.id, horizon, now).await?;
+            // For each batch: a bootstrap file may have changed it since the last one.
+            let Some(retention) = transaction.retention(organization).await?.history else { break };
+            let removed = transaction.remove_before(environment, now.earlier(retention), now).await?;
             transaction.commit().await?;
             self.count(removed.rows);
-            self.remove_orphans(&environment.organization, &removed.workloads).await?;
+            self.remove_orphans(organization, &removed.workloads).await?;
             if removed.rows == 0 {
                 break;
             }
@@ -152,16 +150,12 @@ impl Round<'_> {
         Ok(())
     }
 
-    async fn remove_attachments(
-        &mut self,
-        organization: &str,
-        retention: Duration,
-    ) -> Result<(), store::Error> {
+    async fn remove_attachments(&mut self, organization: &str) -> Result<(), store::Error> {
         let now = self.app.site.now();
-        let horizon = now.earlier(retention);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.read().await?;
-            let expired = transaction.expired_attachments(organization, horizon).await?;
+            let Some(retention) = transaction.retention(organization).await?.attachments else { break };
+            let expired = transaction.expired_attachments(organization, now.earlier(retention)).await?;
             drop(transaction);
             if expired.is_empty() {
                 break;
@@ -172,6 +166,11 @@ impl Round<'_> {
                 self.app.limits.background_permit_timeout,
             )
             .await?;
+            // A bootstrap file may have changed the retention while this waited for the lock.
+            let Some(retention) = evaluating.transaction.retention(organization).await?.attachments else {
+                break;
+            };
+            let horizon = now.earlier(retention);
             let rows = evaluating.transaction.remove_attachments(organization, horizon, now).await?;
             evaluating.commit().await?;
             self.count(rows);
@@ -179,12 +178,12 @@ impl Round<'_> {
         Ok(())
     }
 
-    async fn remove_audit(&mut self, organization: &str, retention: Duration) -> Result<(), store::Error> {
+    async fn remove_audit(&mut self, organization: &str) -> Result<(), store::Error> {
         let now = self.app.site.now();
-        let horizon = now.earlier(retention);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
-            let rows = transaction.remove_audit(organization, horizon, now).await?;
+            let Some(retention) = transaction.retention(organization).await?.audit else { break };
+            let rows = transaction.remove_audit(organization, now.earlier(retention), now).await?;
             transaction.commit().await?;
             self.count(rows);
             if rows == 0 {

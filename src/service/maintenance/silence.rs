@@ -66,9 +66,12 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     } else {
         (Trigger::ReportingEnvironment, CauseKind::Report, change.reported_by.clone())
     };
+    let mut transaction = app.site.store.write().await?;
+    // The replica that recorded the previous change may have a clock that is ahead.
+    let at = now.after(transaction.last_event_at(change.id).await?);
     let content = Content {
         trigger,
-        occurred_at: now,
+        occurred_at: at,
         organization: change.organization.clone(),
         environment: change.name.clone(),
         snapshot_index: change.snapshot,
@@ -80,8 +83,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         artifacts_total: 0,
     };
     let event = (trigger, serde_json::to_string(&content).map_err(Error::Serialize)?);
-    let mut transaction = app.site.store.write().await?;
-    let Some(queued) = transaction.record_silence(change, event, now).await? else { return Ok(()) };
+    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
     transaction.commit().await?;
     let (organization, environment) = (&content.organization, &content.environment);
     tracing::info!(%organization, %environment, "{}", content.headline());

@@ -1,8 +1,8 @@
 //! Delivery of notifications from the outbox.
 //!
 //! `service` runs `deliver` in every replica. A replica leases due notifications of the targets whose addresses it knows,
-//! sends them and records the outcome; the leases of a killed replica expire. Each target gets one notification at a time,
-//! so a slow target does not delay the others.
+//! sends them and records the outcome; the leases of a killed replica expire. Each target gets one notification at a time
+//! from all replicas, so a slow target does not delay the others, and notifications do not overtake each other.
 
 mod email;
 mod http;
@@ -198,7 +198,7 @@ async fn lease(
         return Ok(Vec::new());
     }
     let mut transaction = app.site.store.read().await?;
-    let due = transaction.due_targets(app.site.now()).await?;
+    let due = transaction.due_targets(app.site.now(), limits.lease).await?;
     drop(transaction);
     let is_ours = |target: &DueTarget| {
         book.targets.contains_key(&key(target)) && unavailable.is_ready(target.id, Instant::now())

@@ -9,6 +9,7 @@ use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp, TokenName};
 use crate::service::access::{Administer, Admitted, ReadAudit};
 use crate::service::app::App;
+use crate::service::authentication::authenticate_again;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
@@ -104,6 +105,7 @@ pub(crate) async fn create_token(
     let token = store::bootstrap::Token { name, sha256, role, scope, can_create: create, expires_at };
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    authenticate_again(&app, &organization, &headers).await?;
     let open = evaluating.transaction.tokens(&organization).await?;
     match open.iter().find(|open| open.name == token.name) {
         Some(open) if open.created_by.is_none() => return Err(declared("token", &token.name)),

@@ -136,7 +136,7 @@ async fn late_response_times_out_and_is_retried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_service_gets_one_report_at_a_time_and_no_pod_is_lost() {
-    let (cluster, gate, daemon) = start_synced(|builder| builder.time_scale(40)).await;
+    let (cluster, gate, daemon) = start_synced(|builder| builder.time_scale(10)).await;
     gate.inject(always(Fault::AcceptAfter(Duration::from_millis(100))));
     for n in 1..=5 {
         cluster.add(web(n));

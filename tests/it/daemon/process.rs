@@ -231,6 +231,12 @@ impl Daemon {
         eventually(&format!("the live set has {pods} pods"), has_all).await;
     }
 
+    /// Waits until the daemon has this many departed pods to report.
+    pub async fn wait_for_departed_pods(&self, pods: usize) {
+        let has_all = async || self.count("supercargo_agent_departed_pods", "").await == pods;
+        eventually(&format!("{pods} pods have departed"), has_all).await;
+    }
+
     /// Number of reports with this outcome.
     pub async fn report_count(&self, outcome: &str) -> usize {
         let label = format!("outcome=\"{outcome}\"");

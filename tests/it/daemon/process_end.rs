@@ -50,7 +50,7 @@ async fn shut_down(daemon: Daemon) -> Vec<String> {
 async fn debounced_change_is_reported_before_the_exit() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let gate = service().await;
-        let (cluster, daemon) = start_synced(&gate, |s| s.time_scale(5).args(["--debounce", "24h"])).await;
+        let (cluster, daemon) = start_synced(&gate, |s| s.time_scale(1).args(["--debounce", "24h"])).await;
         let before = gate.reports().len();
         cluster.add(web(1));
         cluster.add(pod("shop", "job").image("registry.example.com/job:1", 'b'));
@@ -148,7 +148,7 @@ async fn shutdown_without_changes_sends_no_report() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_awaits_the_report_in_flight_and_then_reports_later_changes() {
     let gate = service().await;
-    let (cluster, daemon) = start_synced(&gate, |s| s.time_scale(2)).await;
+    let (cluster, daemon) = start_synced(&gate, |s| s.time_scale(1)).await;
     let before = gate.reports().len();
     let (fault, hold) = hold();
     gate.inject(first_n(1, fault));

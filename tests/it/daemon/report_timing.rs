@@ -16,10 +16,14 @@ fn web(n: usize) -> crate::daemon::cluster::Pod {
 /// Starts a cluster with one pod, and a daemon that has reported it. The small time scale keeps a busy machine from
 /// causing timeouts.
 async fn start_synced<'a>(args: impl IntoIterator<Item = &'a str>) -> (Cluster, Gate, Daemon) {
+    start_scaled(40, args).await
+}
+
+async fn start_scaled<'a>(scale: u32, args: impl IntoIterator<Item = &'a str>) -> (Cluster, Gate, Daemon) {
     let (cluster, gate) =
         (Cluster::start(), Gate::with_service(TestService::start(Database::sqlite()).await));
     cluster.add(web(0));
-    let daemon = DaemonBuilder::new(&cluster, &gate).args(args).time_scale(40).start();
+    let daemon = DaemonBuilder::new(&cluster, &gate).args(args).time_scale(scale).start();
     wait_until_in_sync(&gate, &cluster, PROD).await;
     (cluster, gate, daemon)
 }
@@ -47,24 +51,26 @@ async fn no_departed_pods_option_reports_running_pods_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn burst_of_changes_is_one_report() {
-    // Three seconds at this time scale.
-    let (cluster, gate, daemon) = start_synced(["--interval", "24h", "--debounce", "120s"]).await;
+    let (cluster, gate, daemon) = start_scaled(1, ["--interval", "24h", "--debounce", "24h"]).await;
     (1..=50).for_each(|n| cluster.add(web(n)));
     daemon.wait_for_pods(51).await;
     for n in 1..=25 {
         cluster.delete("shop", &format!("web-{n}"));
         cluster.add(web(n));
     }
+    daemon.wait_for_departed_pods(25).await;
+    // The shutdown ends the debounce.
+    daemon.stop().await;
     assert_no_loss(&gate, &cluster, PROD).await;
     let sizes: Vec<_> = gate.reports().iter().map(|report| report.pods.len()).collect();
     // The first report, one with departed pods, and one without.
     assert_eq!(sizes, [1, 76, 51]);
-    daemon.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_during_a_report_are_combined_in_the_next() {
-    let (cluster, gate, daemon) = start_synced(["--interval", "24h"]).await;
+    // The report that is held must not time out.
+    let (cluster, gate, daemon) = start_scaled(1, ["--interval", "24h"]).await;
     let (fault, hold) = hold();
     // The initial reports are complete.
     let before = gate.reports().len();

@@ -132,14 +132,15 @@ async fn changed_declaration_ends_an_absence(database: Database) {
         (6, "", "COMPLIANT"),
     ] {
         service.reload(&declared(generation, prod)).await;
-        assert_eq!(status(&service).await, expected, "{prod}");
+        eventually(prod, async || status(&service).await == expected).await;
     }
     report_first(&service, 0).await;
     assert_eq!(status(&service).await, "COMPLIANT");
     service.reload(&declared(7, ", minArtifacts: 1")).await;
-    assert_eq!(status(&service).await, "UNKNOWN: too few running artifacts: 0, expected at least 1");
+    let empty = "UNKNOWN: too few running artifacts: 0, expected at least 1";
+    eventually(empty, async || status(&service).await == empty).await;
     service.reload(&bootstrap(8, "")).await;
-    assert_eq!(status(&service).await, "UNKNOWN");
+    eventually("no policy applies", async || status(&service).await == "UNKNOWN").await;
     let changes = "SELECT change FROM audit WHERE change LIKE 'minArtifacts%' ORDER BY id";
     assert_eq!(
         service.database.rows(changes).await.last().unwrap(),

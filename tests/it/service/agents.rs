@@ -1,9 +1,13 @@
 //! The agents of an environment: their list, its page and its command.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
+use supercargo::service::Clock;
 
 use super::browser::{Browser, assert_contains};
+use super::test_service::Options;
 use super::{ADMIN, Database, READER, REPORTER, Response, STRANGER, TestService, pod, report};
 
 const AGENT: &str = "supercargo/0.1.0 (agent)";
@@ -120,6 +124,22 @@ async fn token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted(database
     assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM reporters").await, ["20"]);
 }
 
+/// The clock of one replica is in the previous hour.
+async fn heartbeats_of_replicas_are_counted_together(database: Database) {
+    let service = TestService::start(database).await;
+    let (clock, control) = Clock::adjustable();
+    control.set_back(Duration::from_hours(1));
+    let late = Options { database_url: Some(service.database.url()), clock, ..Options::default() };
+    let late = TestService::start_with(Database::sqlite(), late).await;
+    let body = || report(&[pod("p", "cart:1", 'a')]);
+    service.report(REPORTER, "prod", body()).await.expect(201);
+    for replica in [&service, &late, &service] {
+        replica.report(REPORTER, "prod", body()).await.expect(200);
+    }
+    let heartbeats = "SELECT CAST(heartbeats + previous_heartbeats AS TEXT) FROM environments";
+    assert_eq!(service.database.rows(heartbeats).await, ["3"]);
+}
+
 async fn agents_of_another_organization_are_not_found(database: Database) {
     let service = TestService::start(database).await;
     send(&service, REPORTER, (AGENT, A), &[], 201).await;
@@ -148,4 +168,5 @@ super::on_both!(
     agents_that_overwrite_each_other_are_listed_and_marked,
     token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted,
     agents_of_another_organization_are_not_found,
+    heartbeats_of_replicas_are_counted_together,
 );

@@ -350,7 +350,7 @@ async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Databas
     let mut options = options(&targets, &files);
     // Half of the senders, the share of one organization, are fewer than the stalled targets.
     options.limits.delivery.max_targets = 4;
-    options.limits.delivery.timeout = Duration::from_secs(2);
+    options.limits.delivery.timeout = Duration::from_secs(5);
     let hour = Duration::from_hours(1);
     options.limits.delivery.backoff = Backoff { initial: hour, max: hour, ..Backoff::default() };
     let service = TestService::start_with(database, options).await;
@@ -529,6 +529,40 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
     assert_eq!(database.rows(dropped).await, ["2"]);
 }
 
+/// Otherwise, the second could arrive while the first is delayed, such as the end of an incident before its start.
+async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Database) {
+    let receiver = Server::start(|_| Reply::text(500, ""));
+    let hour = Duration::from_hours(1);
+    let mut options = options(WEBHOOK, &[("ops.url", receiver.url())]);
+    // Its task leases nothing after the start.
+    options.limits.delivery.max_targets = 0;
+    let service = TestService::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let now = Timestamp::from_micros(1_000_000_000);
+    let due = async |now| store.read().await.unwrap().due_targets(now, hour).await.unwrap();
+    let target = due(now).await[0].id;
+    let lease = async |now| {
+        let is_due = !due(now).await.is_empty();
+        let mut transaction = store.write().await.unwrap();
+        let leased = transaction.lease(&[target], now, hour).await.unwrap().pop();
+        transaction.commit().await.unwrap();
+        assert_eq!(is_due, leased.is_some());
+        leased
+    };
+    let first = lease(now).await.unwrap();
+    assert!(lease(now.later(hour / 2)).await.is_none());
+    let mut transaction = store.write().await.unwrap();
+    transaction.record_sent(first.id, target, now).await.unwrap();
+    transaction.commit().await.unwrap();
+    let second = lease(now).await.unwrap();
+    assert_ne!(second.id, first.id);
+    // The lease of a replica that was killed ends, also if the clock is set back.
+    assert_eq!(lease(now.later(hour)).await.unwrap().id, second.id);
+    service.database.execute("UPDATE notifications SET due_at = 0").await;
+    assert_eq!(lease(Timestamp::from_micros(1)).await.unwrap().id, second.id);
+}
+
 async fn future_timestamp_does_not_delay_notifications(database: Database) {
     let receiver = Server::start(|_| Reply::text(200, ""));
     let service = start(database, &receiver).await;
@@ -633,6 +667,7 @@ super::on_both!(
     compliance_is_sent_first_and_repeated_events_are_merged,
     concurrent_environments_and_senders_lose_no_event,
     future_timestamp_does_not_delay_notifications,
+    target_gets_one_notification_at_a_time_from_all_replicas,
     closed_organization_has_no_waiting_notifications,
     removed_target_gets_no_further_notifications,
 );

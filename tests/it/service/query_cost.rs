@@ -146,7 +146,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "policies": read, |t| t.policies_of("acme", ["prod"]);
         "allow-list": read, |t| t.allow_lists("acme", ["prod"], &one());
         "artifacts of a trail": read, |t| t.artifacts_of_trail(trail, 1_000);
-        "environments that are due": read, |t| t.has_due(Timestamp::from_micros(0));
+        "environments that are due": read, |t| t.due_organizations(Timestamp::from_micros(0));
         "live artifacts": read, |t| t.live("acme", repository);
         "commits of live artifacts": read, |t| t.built("acme", repository, one());
         "trails of an artifact": read,

@@ -116,8 +116,8 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
     replica.stop().await;
     let database = service.stop().await;
 
-    // The silence is remembered after a restart.
-    let service = TestService::start_with(database, options(&clock, &receiver)).await;
+    // The silence is remembered after a restart. The report is told as later than the silence.
+    let service = TestService::start_with(database, options(&late_clock, &receiver)).await;
     eventually("the metrics are served", async || is(&service, "silent", "1").await).await;
     service.report(REPORTER, "prod", body()).await.expect(200);
     expected.push(event("ON_REPORTING_ENV", "prod", 1, &reported, 11));
@@ -129,7 +129,7 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
     let service = TestService::start_with(database, options(&clock, &receiver)).await;
     eventually("the metrics are served", async || is(&service, "silent", "0").await).await;
     at(51);
-    expected.push(event("ON_SILENT_ENV", "prod", 1, &silent, 40));
+    expected.push(event("ON_SILENT_ENV", "prod", 1, &silent, 42));
     eventually("the next silence is told", async || told(&receiver) == expected).await;
     // An environment that was never reported is silent since its declaration.
     at(101);

@@ -130,7 +130,9 @@ async fn unauthorized_request_is_rejected_before_its_body_is_read(database: Data
 }
 
 async fn disconnecting_clients_leave_the_service_consistent(database: Database) {
-    let service = TestService::start(database).await;
+    // Requests of clients that have left still run, and the others wait for them.
+    let limits = Limits { permit_timeout: Duration::from_mins(1), ..Limits::default() };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     let mut requests = tokio::task::JoinSet::new();
     for n in 0..400_u64 {
         let (http, base) = (service.http.clone(), service.base.clone());

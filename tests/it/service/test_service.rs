@@ -76,7 +76,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             // No rate limit: most tests with invalid tokens check each response.
-            limits: Limits { invalid_tokens: u32::MAX, ..Limits::default() },
+            // A second task that evaluates environments would make the results of a change visible later than its response.
+            limits: Limits {
+                invalid_tokens: u32::MAX,
+                evaluation_interval: Duration::from_hours(1),
+                ..Limits::default()
+            },
             bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },
             bootstrap: bootstrap(1, ""),
             public_url: None,

@@ -229,8 +229,12 @@ async fn handshake_has_the_header_timeout_and_counts_as_a_connection() {
     let service = TestService::start_with(Database::sqlite(), Options { bounds, ..secret.options() }).await;
     let mut stream = TcpStream::connect(service.host()).await.unwrap();
     stream.write_all(b"\x16\x03\x01").await.unwrap();
-    // The request waits until the unfinished handshake times out.
-    service.get(READER, "/trails/acme").await.expect(200);
+    // A request waits until the unfinished handshake times out. The handshake of the request has the same timeout.
+    let is_answered = async || {
+        let response = service.request(reqwest::Method::GET, READER, "/trails/acme").send().await;
+        response.is_ok_and(|response| response.status() == 200)
+    };
+    eventually("a request is answered", is_answered).await;
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;
     assert_eq!(rest, b"");

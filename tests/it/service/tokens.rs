@@ -6,6 +6,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use supercargo::domain::model::Fingerprint;
 use supercargo::service::{Clock, Limits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::browser::Browser;
 use super::log::log;
@@ -249,6 +251,45 @@ async fn reload_keeps_created_tokens_and_replaces_those_that_it_declares(databas
     assert_eq!(statuses(&service).await, [401, 401, 401]);
 }
 
+/// A request with a token that ends before the body is received.
+async fn token_that_was_revoked_during_a_request_creates_none(database: Database) {
+    let service = TestService::start(database).await;
+    let second = created(&service, &json!({"name": "second", "role": "admin"})).await;
+    let body = json!({"name": "late", "role": "admin"}).to_string();
+    // The service requests the body after it has admitted the token.
+    let begin = async |token: &str| {
+        let head = format!(
+            "POST /api/v2/tokens/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\
+             Content-Type: application/json\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(service.host()).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut response = *b"HTTP/1.1 100 Continue\r\n\r\n";
+        stream.read_exact(&mut response).await.unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 100 "));
+        stream
+    };
+    let end = async |mut stream: TcpStream| {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
+    };
+    let request = begin(&second).await;
+    revoke(&service, ADMIN, "second").await.expect(200);
+    end(request).await;
+    // The file removes the organization.
+    let request = begin(ADMIN).await;
+    let bootstrap = bootstrap(2, "");
+    let (generation, stranger) = bootstrap.split_once("  - name: acme").unwrap();
+    let (_, stranger) = stranger.split_once("  - name: stranger").unwrap();
+    service.reload(&format!("{generation}  - name: stranger{stranger}")).await;
+    end(request).await;
+    let open = "SELECT name FROM tokens WHERE organization = 'acme' AND closed_at IS NULL";
+    assert_eq!(service.database.rows(open).await, Vec::<String>::new());
+}
+
 async fn commands_create_list_and_revoke_tokens(database: Database) {
     let service = TestService::start(database).await;
     let run = async |line: &str| service.program(ADMIN, line).await;
@@ -287,6 +328,7 @@ super::on_both!(
     revoked_token_ends_on_all_replicas_and_its_evidence_keeps_its_name,
     expired_token_is_rejected_and_its_use_is_recorded_once_an_hour,
     reload_keeps_created_tokens_and_replaces_those_that_it_declares,
+    token_that_was_revoked_during_a_request_creates_none,
 );
 
 super::on_sqlite!(invalid_token_is_rejected_with_the_reason, commands_create_list_and_revoke_tokens);
