@@ -90,26 +90,6 @@ async fn authenticate_jwt(
     }
 }
 
-/// Returns 401 if the token of an admitted request is no longer valid, such as one that was revoked while the body was
-/// received. A created token would outlast it.
-pub(super) async fn authenticate_again(
-    app: &App,
-    organization: &str,
-    headers: &HeaderMap,
-) -> Result<(), Problem> {
-    let bearer = bearer(headers);
-    let jwt = bearer.and_then(|token| str::from_utf8(token).ok()).filter(|token| is_jwt(token));
-    if let Some(jwt) = jwt {
-        let (identities, store) = (&app.identities, &app.site.store);
-        let again = identities.authenticate(store, organization, jwt, app.site.now(), Waiting::Denied);
-        if again.await.is_ok() {
-            return Ok(());
-        }
-    }
-    let token = find_token(app, bearer.map(Fingerprint::from_content)).await?;
-    token.filter(|token| token.organization == organization).map(|_| ()).ok_or_else(Problem::unauthorized)
-}
-
 /// The token with this hash, if it is open and has not expired.
 pub(super) async fn find_token(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
     let Some(hash) = hash else { return Ok(None) };

@@ -36,6 +36,8 @@ pub struct LeasedNotification {
     pub id: Uuid,
     /// The identifier of the target's row.
     pub target: Uuid,
+    /// When the lease ends.
+    pub leased_until: Timestamp,
     /// The environment of the event.
     pub environment: Uuid,
     /// The event as JSON.
@@ -55,6 +57,8 @@ pub struct FailedDelivery<'a> {
     pub notification: Uuid,
     /// The target.
     pub target: Uuid,
+    /// When the lease ends.
+    pub leased_until: Timestamp,
     /// The error.
     pub last_error: &'a str,
     /// When the notification is retried.
@@ -71,6 +75,9 @@ pub struct OutboxBacklog {
     /// When the oldest was created.
     pub oldest: Option<Timestamp>,
 }
+
+/// Ends a lease, unless another replica leased the target since.
+const RETURN: &str = "UPDATE targets SET leased_until = 0 WHERE id = $1 AND leased_until = $2";
 
 /// A lease that ends later was not made by the current clock, which was set back: it has no effect.
 fn longest(now: Timestamp, lease: Duration) -> Timestamp {
@@ -112,7 +119,7 @@ impl Transaction {
     }
 
     /// Leases these targets, except those that another replica leases, with the first due notification of each: first those
-    /// about compliance, then the longest overdue. The caller passes the targets in order, so that replicas cannot deadlock.
+    /// about compliance, then the longest overdue.
     pub async fn lease(
         &mut self,
         targets: &[Uuid],
@@ -126,7 +133,11 @@ impl Transaction {
         const TAKE: &str = "
             UPDATE targets SET leased_until = $1
             WHERE id = $2 AND NOT (leased_until > $3 AND leased_until <= $4)";
-        const RETURN: &str = "UPDATE targets SET leased_until = 0 WHERE id = $1";
+        // Does not wait for others that have locked the target.
+        const TAKE_FREE: &str = "
+            UPDATE targets SET leased_until = $1
+            WHERE id = (SELECT id FROM targets WHERE id = $2 AND NOT (leased_until > $3 AND leased_until <= $4)
+                        FOR NO KEY UPDATE SKIP LOCKED)";
         // Skips rows that another replica is leasing, or that are being merged.
         const FIRST_FREE: &str = "
             SELECT id FROM notifications
@@ -134,14 +145,15 @@ impl Transaction {
             ORDER BY priority, due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
         const LEASE: &str = "
             UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE id = $2
-            RETURNING id, target, (SELECT environment FROM events WHERE events.id = event) AS environment,
+            RETURNING id, target, due_at AS leased_until, (SELECT environment FROM events WHERE events.id = event) AS environment,
                       (SELECT content FROM events WHERE events.id = event) AS content, created_at, attempts,
                       merged_events";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for target in targets {
             // Before its notifications, as in `record_failure`.
-            if execute!(self, TAKE, until, target, now, longest(now, lease)) == 0 {
+            let take = if matches!(self, Self::Sqlite(_)) { TAKE } else { TAKE_FREE };
+            if execute!(self, take, until, target, now, longest(now, lease)) == 0 {
                 continue;
             }
             let first: Option<Uuid> = match self {
@@ -155,7 +167,7 @@ impl Transaction {
                 }
             };
             let Some(id) = first else {
-                execute!(self, RETURN, target);
+                execute!(self, RETURN, target, until);
                 continue;
             };
             leased.push(fetch_one!(self, LEASE, until, id));
@@ -165,17 +177,12 @@ impl Transaction {
 
     /// Records that a notification was sent. Locks the target before the notification, as
     /// [`record_failure`](Self::record_failure) does, so that replicas cannot deadlock.
-    pub async fn record_sent(
-        &mut self,
-        notification: Uuid,
-        target: Uuid,
-        at: Timestamp,
-    ) -> Result<(), Error> {
+    pub async fn record_sent(&mut self, leased: &LeasedNotification, at: Timestamp) -> Result<(), Error> {
         const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
-        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1, leased_until = 0 WHERE id = $2";
-        for (statement, id) in [(SUCCESS, target), (SENT, notification)] {
-            execute!(self, statement, at, id);
-        }
+        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
+        execute!(self, SUCCESS, at, leased.target);
+        execute!(self, RETURN, leased.target, leased.leased_until);
+        execute!(self, SENT, at, leased.id);
         Ok(())
     }
 
@@ -190,8 +197,9 @@ impl Transaction {
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
             WHERE target = $3 AND created_at < $4 AND COALESCE(sent_at, dropped_at) IS NULL";
-        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1, leased_until = 0 WHERE id = $2";
+        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
         execute!(self, FAILURE, at, failed.target);
+        execute!(self, RETURN, failed.target, failed.leased_until);
         execute!(self, RETRY, failed.last_error, failed.retry_at, failed.notification);
         Ok(execute!(self, DROP, at, failed.last_error, failed.target, failed.drop_before))
     }

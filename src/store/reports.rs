@@ -53,7 +53,7 @@ pub struct ReceivedReport<'a> {
 
 const CONFIRM: &str = "
     UPDATE environments
-    SET last_report_at = CASE WHEN last_report_at > $1 THEN last_report_at ELSE $1 END,
+    SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
         heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN heartbeats + 1 ELSE 1 END,
         previous_heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN previous_heartbeats
                                    WHEN heartbeat_hour + 1 = $7 THEN heartbeats ELSE 0 END,

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::guard::{Evaluating, MAX_ENVIRONMENTS};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::failure_log::{FailureLog, LogAction};
+use crate::domain::model::Timestamp;
 use crate::process::error_causes;
 use crate::service::app::App;
 use crate::store;
@@ -33,11 +34,11 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             _ = interval.tick() => {}
         }
         let drained = async {
-            queue_due(&app).await?;
+            let queued = queue_due(&app).await;
             loop {
                 measure(&app).await?;
                 if !evaluate_batch(&app, || shutdown.is_cancelled()).await? {
-                    return Ok::<_, store::Error>(());
+                    return queued;
                 }
             }
         };
@@ -55,15 +56,24 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     }
 }
 
-/// Queues environments that became due. Writes only if there are any.
+/// Queues environments that became due. Writes only if there are any. A failure does not stop the other organizations.
 async fn queue_due(app: &App) -> Result<(), store::Error> {
-    let (now, cause) = (app.site.now(), Cause { kind: CauseKind::Time, by: None });
-    for organization in app.site.store.read().await?.due_organizations(now).await? {
-        let mut evaluating = Evaluating::exclusive(app, &organization).await?;
-        evaluating.transaction.queue_due(&organization, &cause, now).await?;
-        evaluating.commit().await?;
+    let now = app.site.now();
+    let organizations = app.site.store.read().await?.due_organizations(now).await?;
+    let mut failure = None;
+    for organization in organizations {
+        if let Err(error) = queue_due_of(app, &organization, now).await {
+            failure = Some(error);
+        }
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
+}
+
+async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(), store::Error> {
+    let mut evaluating = Evaluating::exclusive(app, organization).await?;
+    let cause = Cause { kind: CauseKind::Time, by: None };
+    evaluating.transaction.queue_due(organization, &cause, now).await?;
+    evaluating.commit().await
 }
 
 /// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure does not stop the

@@ -244,11 +244,15 @@ fn permissions(
     claims.check(&issuer.url, &issuer.audience, now)?;
     let caller = format!("{}/{}", issuer.name, claims.subject()?);
     let rule = issuer.rule(claims).ok_or_else(|| TokenError::NoRule(issuer.name.clone()))?;
-    // Limits count the callers of a rule together: an issuer may have any number of subjects, such as one per branch. No
-    // static token has this hash, since a header contains no NUL.
-    let id = format!("{organization}\0{}\0{rule}\0{}", issuer.name, rule.role.as_str());
-    let id = Fingerprint::from_content(id.as_bytes());
+    let id = rule_id(organization, issuer, rule);
     Ok(grant(rule, organization, (caller, id, claims.expiry()), now))
+}
+
+/// Identifies the callers of a rule, in place of the hash of a static token. Limits count them together: an issuer may have
+/// any number of subjects, such as one per branch. No static token has this hash, since a header contains no NUL.
+pub(in crate::service) fn rule_id(organization: &str, issuer: &Issuer, rule: &Rule) -> Fingerprint {
+    let id = format!("{organization}\0{}\0{rule}\0{}", issuer.name, rule.role.as_str());
+    Fingerprint::from_content(id.as_bytes())
 }
 
 /// The permissions of a rule for a caller: the name, an identifier in place of the hash of a static token, and the expiry.

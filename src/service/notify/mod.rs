@@ -332,7 +332,7 @@ async fn record(
 ) -> Result<(), store::Error> {
     let mut transaction = app.site.store.write().await?;
     match sent {
-        Ok(()) => transaction.record_sent(leased.id, target.id, app.site.now()).await?,
+        Ok(()) => transaction.record_sent(leased, app.site.now()).await?,
         Err(error) => {
             let cause = error_causes::describe(&error);
             let (id, limits) = (leased.id, app.limits.delivery);
@@ -342,6 +342,7 @@ async fn record(
             let failed = FailedDelivery {
                 notification: id,
                 target: target.id,
+                leased_until: leased.leased_until,
                 last_error: &cause,
                 retry_at,
                 drop_before,

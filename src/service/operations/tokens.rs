@@ -6,20 +6,23 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::evidence::identity::{Issuer, Rule};
 use crate::domain::model::{Fingerprint, Timestamp, TokenName};
-use crate::service::access::{Administer, Admitted, ReadAudit};
+use crate::service::access::{Administer, Admitted, Caller, ReadAudit};
 use crate::service::app::App;
-use crate::service::authentication::authenticate_again;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::identity::rule_id;
 use crate::service::limits::MAX_TOKENS;
 use crate::service::random::random;
 use crate::service::site::Site;
 use crate::store;
+use crate::store::access::Token;
 use crate::store::bootstrap::until;
+use crate::store::issuers::StoredIssuer;
 
 /// The start of each token, by which secret scanners find it.
 const PREFIX: &str = "supercargo_";
@@ -105,8 +108,12 @@ pub(crate) async fn create_token(
     let token = store::bootstrap::Token { name, sha256, role, scope, can_create: create, expires_at };
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    authenticate_again(&app, &organization, &headers).await?;
     let open = evaluating.transaction.tokens(&organization).await?;
+    let issuers = evaluating.transaction.issuers(Some(&organization)).await?;
+    // The token may have been revoked while the body was received: the new one would outlast it.
+    if !is_admin(&caller, &organization, &open, &issuers) {
+        return Err(Problem::unauthorized());
+    }
     match open.iter().find(|open| open.name == token.name) {
         Some(open) if open.created_by.is_none() => return Err(declared("token", &token.name)),
         Some(_) => {
@@ -139,6 +146,17 @@ pub(crate) async fn create_token(
     Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, summary })))
 }
 
+/// Whether the token of a request has the role `admin`, by the open tokens and issuers of its organization.
+fn is_admin(caller: &Caller, organization: &str, open: &[Token], issuers: &[StoredIssuer]) -> bool {
+    let is_rule = |issuer: &Issuer, rule: &Rule| {
+        rule.role == Role::Admin && rule_id(organization, issuer, rule) == caller.token
+    };
+    open.iter().any(|token| token.role == Role::Admin && token.sha256 == caller.token)
+        || issuers
+            .iter()
+            .any(|StoredIssuer { issuer, .. }| issuer.rules.iter().any(|rule| is_rule(issuer, rule)))
+}
+
 /// List the open tokens by name, also those of the bootstrap file and expired ones. Not in the interface.
 #[utoipa::path(
     get,
@@ -151,7 +169,7 @@ pub(crate) async fn list_tokens(
     Admitted { organization, .. }: Admitted<ReadAudit>,
 ) -> Result<axum::Json<Vec<TokenSummary>>, Problem> {
     let tokens = site.store.read().await?.tokens(&organization).await?;
-    let summary = |token: store::access::Token| TokenSummary {
+    let summary = |token: Token| TokenSummary {
         name: token.name,
         role: token.role,
         environments: token.scope.environments,

@@ -26,6 +26,7 @@ struct OpenApproval {
     state: String,
     content: String,
     created_at: Timestamp,
+    modified_at: Timestamp,
 }
 
 fn label((flow, number): &Key) -> String {
@@ -67,8 +68,9 @@ impl Transaction {
                 Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
                 Some(approval) => {
                     self.close(CLOSE, open.id, now).await?;
-                    let created_at = open.created_at;
-                    self.insert_approval(organization, &key.0, approval, None, (created_at, now)).await?;
+                    // Later than the state before, whose replica may have a clock that is ahead.
+                    let times = (open.created_at, now.after(Some(open.modified_at)));
+                    self.insert_approval(organization, &key.0, approval, None, times).await?;
                     journal.record(organization, describe(&label, approval));
                 }
             }
@@ -93,7 +95,7 @@ impl Transaction {
 
     async fn declared_approvals(&mut self, organization: &str) -> Result<Vec<OpenApproval>, Error> {
         const SELECT: &str = "
-            SELECT id, flow, number, target, environment, state, content, created_at FROM approvals
+            SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
         Ok(fetch_all!(self, SELECT, organization))
     }

@@ -149,19 +149,16 @@ impl Transaction {
     /// Reconciles the database with a plan. Closes everything that is not in it at `now`. The caller has locked the
     /// verdicts of the plan's organizations.
     pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Reconciliation, Error> {
-        const LAST: &str =
-            "SELECT generation, sha256, applied_at FROM bootstraps ORDER BY generation DESC LIMIT 1";
+        const LAST: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
         const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
         if let Self::Postgres(transaction) = self {
             // SQLite has a single writer.
             sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
         }
-        let last: Option<(i64, Fingerprint, Timestamp)> = fetch_optional!(self, LAST);
-        // Changes are ordered by time, and the replica that applied the last file may have a clock that is ahead.
-        let now = now.after(last.map(|(_, _, at)| at));
+        let last: Option<(i64, Fingerprint)> = fetch_optional!(self, LAST);
         match last {
-            Some((last, ..)) if last > plan.generation => return Ok(Reconciliation::Outdated(last)),
-            Some((last, sha256, _)) if last == plan.generation => {
+            Some((last, _)) if last > plan.generation => return Ok(Reconciliation::Outdated(last)),
+            Some((last, sha256)) if last == plan.generation => {
                 if sha256 != plan.sha256 {
                     return Ok(Reconciliation::Changed);
                 }

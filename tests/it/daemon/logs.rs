@@ -48,7 +48,7 @@ async fn log_of_a_day_is_short_and_complete() {
         (Cluster::start(), Gate::with_service(TestService::start(Database::sqlite()).await));
     cluster.add(web(0));
     // A smaller time scale, so that a busy machine causes no outage.
-    let builder = DaemonBuilder::new(&cluster, &gate).time_scale(40);
+    let builder = DaemonBuilder::new(&cluster, &gate).time_scale(10);
     let daemon = builder.args(["--log-format", "json"]).start();
     for n in 1..=10 {
         daemon.wait_for_nth_line("reported, new snapshot", n).await;

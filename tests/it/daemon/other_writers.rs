@@ -11,7 +11,7 @@ async fn other_writer_is_logged_once_per_report_and_overwritten() {
         (Cluster::start(), Gate::with_service(TestService::start(Database::sqlite()).await));
     cluster.add(pod("shop", "web").image("registry.example.com/web:1", 'a'));
     // A smaller time scale, since a lost response would hide the other writer.
-    let daemon = DaemonBuilder::new(&cluster, &gate).time_scale(40).start();
+    let daemon = DaemonBuilder::new(&cluster, &gate).time_scale(10).args(["--interval", "10s"]).start();
     wait_until_in_sync(&gate, &cluster, PROD).await;
     let count = async || daemon.count("supercargo_agent_other_writers_total", "").await;
     for (n, digit) in (1..).zip(['b', 'c']) {

@@ -620,6 +620,10 @@ async fn first_matching_rule_gives_the_permissions(database: Database) {
     let audit = service.get(&admin, "/audit/acme").await.expect(200).text;
     assert!(audit.contains("role attest for cart if ref=refs/heads/main, repository=acme/cart"), "{audit}");
     service.report(&admin, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let create =
+        service.request(Method::POST, &admin, "/tokens/acme").header("Content-Type", "application/json");
+    let body = json!({"name": "new", "role": "read"}).to_string();
+    Response::from_request(create.body(body)).await.expect(201);
     // The name is in the evidence, and a change of an admin in the audit log.
     let by = "SELECT reported_by FROM attestations";
     assert_eq!(service.database.rows(by).await, ["cluster/repo:acme/cart"]);

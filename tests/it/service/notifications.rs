@@ -509,8 +509,14 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let fail = async |notification: Uuid| {
         let mut transaction = store.write().await.unwrap();
-        let failed =
-            FailedDelivery { notification, target, last_error: "no", retry_at: now, drop_before: now };
+        let failed = FailedDelivery {
+            notification,
+            target,
+            leased_until: now,
+            last_error: "no",
+            retry_at: now,
+            drop_before: now,
+        };
         transaction.record_failure(&failed, now).await.unwrap();
         transaction.commit().await.unwrap();
     };
@@ -553,7 +559,7 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     let first = lease(now).await.unwrap();
     assert!(lease(now.later(hour / 2)).await.is_none());
     let mut transaction = store.write().await.unwrap();
-    transaction.record_sent(first.id, target, now).await.unwrap();
+    transaction.record_sent(&first, now).await.unwrap();
     transaction.commit().await.unwrap();
     let second = lease(now).await.unwrap();
     assert_ne!(second.id, first.id);
