@@ -1,7 +1,7 @@
 //! The outbox: pending notifications, which any replica may lease and send.
 //!
 //! A replica leases a target and moves the due time of one notification, so that another replica sends it if this one is
-//! killed. A target gets one notification at a time, so that a delayed one cannot arrive after the next. Delivery is at least
+//! killed. A target gets one notification at a time, so that only a failed one arrives after later ones. Delivery is at least
 //! once, always with the same identifier.
 
 use std::time::Duration;

@@ -51,6 +51,7 @@ pub struct ReceivedReport<'a> {
     pub report_hash: Fingerprint,
 }
 
+// The time of the last report always changes, since a silence ends only with another report.
 const CONFIRM: &str = "
     UPDATE environments
     SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,

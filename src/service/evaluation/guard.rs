@@ -42,7 +42,8 @@ pub(super) const MAX_ENVIRONMENTS: usize = 100;
 /// Maximum number of running artifacts that one transaction evaluates after an attestation.
 const MAX_ATTESTED: usize = 10_000;
 
-/// Maximum difference between the clocks of replicas: the lease of a notification exceeds an attempt by as much.
+/// Maximum difference between the clocks of replicas: the lease of a notification exceeds the timeout of its attempt by as
+/// much.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 /// All environments.

@@ -34,7 +34,7 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             _ = interval.tick() => {}
         }
         let drained = async {
-            let queued = queue_due(&app).await;
+            let queued = queue_due(&app, || shutdown.is_cancelled()).await;
             loop {
                 measure(&app).await?;
                 if !evaluate_batch(&app, || shutdown.is_cancelled()).await? {
@@ -56,13 +56,14 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     }
 }
 
-/// Queues environments that became due. Writes only if there are any. A failure does not stop the other organizations.
-async fn queue_due(app: &App) -> Result<(), store::Error> {
+/// Queues environments that became due, until `stop`. Writes only if there are any. A failure does not stop the other
+/// organizations.
+async fn queue_due(app: &App, stop: impl Fn() -> bool) -> Result<(), store::Error> {
     let now = app.site.now();
     let organizations = app.site.store.read().await?.due_organizations(now).await?;
     let mut failure = None;
-    for organization in organizations {
-        if let Err(error) = queue_due_of(app, &organization, now).await {
+    for organization in organizations.iter().take_while(|_| !stop()) {
+        if let Err(error) = queue_due_of(app, organization, now).await {
             failure = Some(error);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `service` runs `deliver` in every replica. A replica leases due notifications of the targets whose addresses it knows,
 //! sends them and records the outcome; the leases of a killed replica expire. Each target gets one notification at a time
-//! from all replicas, so a slow target does not delay the others, and notifications do not overtake each other.
+//! from all replicas, so a slow target does not delay the others, and only a failed notification arrives after later ones.
 
 mod email;
 mod http;

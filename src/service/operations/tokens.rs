@@ -111,7 +111,7 @@ pub(crate) async fn create_token(
     let open = evaluating.transaction.tokens(&organization).await?;
     let issuers = evaluating.transaction.issuers(Some(&organization)).await?;
     // The token may have been revoked while the body was received: the new one would outlast it.
-    if !is_admin(&caller, &organization, &open, &issuers) {
+    if !is_admin(&caller, &organization, &open, &issuers, app.site.now()) {
         return Err(Problem::unauthorized());
     }
     match open.iter().find(|open| open.name == token.name) {
@@ -146,12 +146,19 @@ pub(crate) async fn create_token(
     Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, summary })))
 }
 
-/// Whether the token of a request has the role `admin`, by the open tokens and issuers of its organization.
-fn is_admin(caller: &Caller, organization: &str, open: &[Token], issuers: &[StoredIssuer]) -> bool {
+/// Whether the token of a request has the role `admin` now, by the open tokens and issuers of its organization.
+fn is_admin(
+    caller: &Caller,
+    organization: &str,
+    open: &[Token],
+    issuers: &[StoredIssuer],
+    now: Timestamp,
+) -> bool {
     let is_rule = |issuer: &Issuer, rule: &Rule| {
         rule.role == Role::Admin && rule_id(organization, issuer, rule) == caller.token
     };
-    open.iter().any(|token| token.role == Role::Admin && token.sha256 == caller.token)
+    let is_token = |token: &Token| token.role == Role::Admin && token.sha256 == caller.token;
+    open.iter().any(|token| is_token(token) && token.expires_at.is_none_or(|end| end > now))
         || issuers
             .iter()
             .any(|StoredIssuer { issuer, .. }| issuer.rules.iter().any(|rule| is_rule(issuer, rule)))
