@@ -79,8 +79,9 @@ pub struct OutboxBacklog {
 /// Ends a lease, unless another replica leased the target since.
 const RETURN: &str = "UPDATE targets SET leased_until = 0 WHERE id = $1 AND leased_until = $2";
 
-/// A lease that ends later was not made by the current clock, which was set back: it has no effect.
-fn longest(now: Timestamp, lease: Duration) -> Timestamp {
+/// The latest end of a lease that the current clock can have made. One that ends later is from before the clock was set
+/// back, and has no effect.
+fn latest_end(now: Timestamp, lease: Duration) -> Timestamp {
     now.later(lease * 2)
 }
 
@@ -107,7 +108,7 @@ impl Transaction {
             JOIN actions a ON a.organization = t.organization AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL
               AND NOT (t.leased_until > $1 AND t.leased_until <= $2)";
-        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT, now, longest(now, lease));
+        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT, now, latest_end(now, lease));
         let mut due: Vec<(i64, DueTarget)> = Vec::new();
         for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
             let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
@@ -153,7 +154,7 @@ impl Transaction {
         for target in targets {
             // Before its notifications, as in `record_failure`.
             let take = if matches!(self, Self::Sqlite(_)) { TAKE } else { TAKE_FREE };
-            if execute!(self, take, until, target, now, longest(now, lease)) == 0 {
+            if execute!(self, take, until, target, now, latest_end(now, lease)) == 0 {
                 continue;
             }
             let first: Option<Uuid> = match self {

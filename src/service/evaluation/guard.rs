@@ -5,8 +5,9 @@
 //! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock. Each of
 //! these waits has a timeout.
 //!
-//! A report evaluates its environment, and an attestation the attested artifacts in up to [`MAX_ENVIRONMENTS`]. Further
-//! environments, and changes that concern all artifacts of many environments, are queued ([`super::queue`]).
+//! A report evaluates its environment, and an attestation the attested artifacts ([`super::attested`]) in up to
+//! [`MAX_ENVIRONMENTS`]. Further environments, and changes that concern all artifacts of many environments, are queued
+//! ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -16,21 +17,17 @@ use sqlx::types::Uuid;
 
 use super::audit::Audit;
 use super::inputs::Inputs;
-use crate::domain::evidence::compliance::ComplianceCounts;
 use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Requirements, RunningArtifact,
+    EnvironmentStatus, Evaluation, ReportedArtifacts, RunningArtifact,
 };
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
-use crate::domain::evidence::policy::Needs;
-use crate::domain::evidence::policy::facts::{AllowList, Evidence};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::permit::Permit;
 use crate::store::events::NewEvent;
-use crate::store::image_indexes::related;
 use crate::store::reports::LockedEnvironment;
-use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
+use crate::store::verdicts::{ExpiryChange, StatusChange};
 use crate::store::{Error, Transaction};
 
 /// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
@@ -38,9 +35,6 @@ const MAX_HELD: Duration = Duration::from_secs(1);
 
 /// Maximum number of environments that one transaction evaluates, except after a report of many artifacts.
 pub(super) const MAX_ENVIRONMENTS: usize = 100;
-
-/// Maximum number of running artifacts that one transaction evaluates after an attestation.
-const MAX_ATTESTED: usize = 10_000;
 
 /// Maximum difference between the clocks of replicas: the lease of a notification exceeds the timeout of its attempt by as
 /// much.
@@ -52,7 +46,7 @@ pub(crate) const ALL: RangeInclusive<Uuid> = Uuid::nil()..=Uuid::max();
 /// A change of one or more organizations, with the locks and the transaction that it needs. Dropping it rolls back.
 #[must_use = "the change is rolled back without a commit"]
 pub(crate) struct Evaluating<'a> {
-    app: &'a App,
+    pub(super) app: &'a App,
     /// The transaction of the change.
     pub(crate) transaction: Transaction,
     triggers: Vec<Trigger>,
@@ -204,81 +198,8 @@ impl<'a> Evaluating<'a> {
         self.transaction.record_namespaces(environment, artifacts).await
     }
 
-    /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
-    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these
-    /// verdicts: on the number of artifacts, or on counts or namespaces that another version of the program left outdated.
-    pub(crate) async fn evaluate_attested(
-        &mut self,
-        organization: &str,
-        artifacts: &BTreeSet<Fingerprint>,
-        environments: &RangeInclusive<Uuid>,
-        cause: &Cause,
-    ) -> Result<(), Error> {
-        let now = self.app.site.now();
-        let attested = artifacts;
-        let mut artifacts = attested.clone();
-        artifacts.extend(related(&self.transaction.listed_manifests(organization, attested).await?));
-        let artifacts = &artifacts;
-        let governed =
-            self.transaction.governed_artifacts(organization, artifacts, environments, MAX_ATTESTED);
-        let governed = governed.await?;
-        if governed.len() == MAX_ATTESTED {
-            let names = self.transaction.governed_environments(organization, artifacts).await?;
-            let names = names.iter().map(String::as_str);
-            return self.transaction.queue_evaluations(organization, names, None, cause, now).await;
-        }
-        let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
-        let environments = || names.iter().map(String::as_str);
-        let policies = self.app.site.policies.of(&mut self.transaction, organization, environments()).await?;
-        let allowed = self.transaction.allow_lists(organization, environments(), artifacts).await?;
-        let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
-        let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
-        let mut outdated = BTreeSet::new();
-        for governed in governed {
-            let is_outdated =
-                governed.must_queue || needs.namespaces && governed.running.namespaces.is_none();
-            match governed.counts.filter(|_| !is_outdated) {
-                Some(counts) => Affected::add(&mut affected, governed, counts),
-                None => {
-                    outdated.insert(governed.name);
-                }
-            }
-        }
-        let evidence = self.transaction.evidence(organization, artifacts, &needs).await?;
-        let none = AllowList::default();
-        let mut evaluated = Vec::new();
-        for (id, environment) in affected {
-            if outdated.contains(&environment.name) {
-                continue;
-            }
-            let name = environment_name(&environment.name)?;
-            let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
-            let allowed = allowed.get(&environment.name).unwrap_or(&none);
-            let requirements = Requirements { environment: Some(&name), policies, allowed };
-            let now = validity_time(now, now.after(environment.evaluated_at));
-            if let Some(after) = environment.evaluate(requirements, &evidence, now) {
-                evaluated.push((id, environment, after));
-            }
-        }
-        let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
-        let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
-        self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
-        let outdated = outdated.iter().map(String::as_str);
-        self.transaction.queue_evaluations(organization, outdated, None, cause, now).await?;
-        let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
-        let changes: Vec<_> = evaluated
-            .iter()
-            .map(|(id, environment, (after, counts, expiry))| {
-                let (before, counts, expiry) = (&environment.before, *counts, ExpiryChange::Some(*expiry));
-                let change = StatusChange { environment: *id, before, after, counts, expiry };
-                (change, environment.name.as_str(), environment.snapshot)
-            })
-            .collect();
-        self.record(organization, &changes, cause, at).await
-    }
-
     /// Records changes of environments, each with its name and current snapshot, and their events.
-    async fn record(
+    pub(super) async fn record(
         &mut self,
         organization: &str,
         changes: &[(StatusChange<'_>, &str, i64)],
@@ -346,61 +267,13 @@ impl<'a> Evaluating<'a> {
     }
 }
 
-/// An environment that runs attested artifacts.
-struct Affected {
-    name: String,
-    snapshot: i64,
-    evaluated_at: Option<Timestamp>,
-    /// All of its artifacts by compliance, before.
-    counts: ComplianceCounts,
-    /// Its compliance, and the attested artifacts, before.
-    before: EnvironmentStatus,
-}
-
-impl Affected {
-    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact, counts: ComplianceCounts) {
-        let GovernedArtifact {
-            environment, name, snapshot, compliance, evaluated_at, artifact, running, ..
-        } = governed;
-        // An environment that runs too few artifacts is queued.
-        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
-        let affected =
-            all.entry(environment).or_insert_with(|| Self { name, snapshot, evaluated_at, counts, before });
-        affected.before.artifacts.insert(artifact, running);
-    }
-
-    /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes.
-    fn evaluate(
-        &self,
-        requirements: Requirements<'_>,
-        evidence: &BTreeMap<Fingerprint, Evidence>,
-        now: Timestamp,
-    ) -> Option<(EnvironmentStatus, ComplianceCounts, Expiry)> {
-        let no_evidence = Evidence::default();
-        let (mut after, mut counts, mut expiry) = (self.before.clone(), self.counts, Expiry::default());
-        for (artifact, running) in &mut after.artifacts {
-            let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
-            let (verdict, own) = requirements.evaluate(artifact, &(&*running).into(), evidence, now);
-            expiry = expiry.earlier(own);
-            counts.add(running.verdict.compliance, -1);
-            counts.add(verdict.compliance, 1);
-            running.verdict = verdict;
-        }
-        if after.artifacts == self.before.artifacts {
-            return None;
-        }
-        after.compliance = counts.environment(!requirements.policies.is_empty());
-        Some((after, counts, expiry))
-    }
-}
-
-fn environment_name(name: &str) -> Result<EnvironmentName, Error> {
+pub(super) fn environment_name(name: &str) -> Result<EnvironmentName, Error> {
     name.parse().map_err(|_| Error::Unreadable("an environment's name"))
 }
 
 /// The time as of which evidence is valid. `at` is the time of the evaluation, which is later than the clock if another
 /// replica evaluated before with a clock that is ahead: what had expired then must not become valid again. A clock that was
 /// set back by more decides itself.
-fn validity_time(now: Timestamp, at: Timestamp) -> Timestamp {
+pub(super) fn validity_time(now: Timestamp, at: Timestamp) -> Timestamp {
     if at.since(now) <= MAX_CLOCK_DIFFERENCE { now.max(at) } else { now }
 }

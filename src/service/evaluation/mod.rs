@@ -4,6 +4,7 @@
 //! `domain::evidence` decides; these modules read the evidence and record the result.
 
 pub(crate) mod approval;
+mod attested;
 pub(crate) mod audit;
 pub(crate) mod guard;
 pub(crate) mod inputs;

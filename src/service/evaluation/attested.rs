@@ -1,0 +1,143 @@
+//! The evaluation of attested artifacts in the environments that run them. Other artifacts keep their verdicts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use sqlx::types::Uuid;
+
+use super::guard::{Evaluating, MAX_ENVIRONMENTS, environment_name, validity_time};
+use crate::domain::evidence::compliance::ComplianceCounts;
+use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, Requirements};
+use crate::domain::evidence::notification::Cause;
+use crate::domain::evidence::policy::Needs;
+use crate::domain::evidence::policy::facts::{AllowList, Evidence};
+use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::Error;
+use crate::store::image_indexes::related;
+use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
+
+/// Maximum number of running artifacts that one transaction evaluates after an attestation.
+const MAX_ATTESTED: usize = 10_000;
+
+impl Evaluating<'_> {
+    /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
+    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these
+    /// verdicts: on the number of artifacts, or on counts or namespaces that another version of the program left outdated.
+    pub(crate) async fn evaluate_attested(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+        environments: &RangeInclusive<Uuid>,
+        cause: &Cause,
+    ) -> Result<(), Error> {
+        let now = self.app.site.now();
+        let attested = artifacts;
+        let mut artifacts = attested.clone();
+        artifacts.extend(related(&self.transaction.listed_manifests(organization, attested).await?));
+        let artifacts = &artifacts;
+        let governed =
+            self.transaction.governed_artifacts(organization, artifacts, environments, MAX_ATTESTED);
+        let governed = governed.await?;
+        if governed.len() == MAX_ATTESTED {
+            let names = self.transaction.governed_environments(organization, artifacts).await?;
+            let names = names.iter().map(String::as_str);
+            return self.transaction.queue_evaluations(organization, names, None, cause, now).await;
+        }
+        let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
+        let environments = || names.iter().map(String::as_str);
+        let policies = self.app.site.policies.of(&mut self.transaction, organization, environments()).await?;
+        let allowed = self.transaction.allow_lists(organization, environments(), artifacts).await?;
+        let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
+        let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
+        let mut outdated = BTreeSet::new();
+        for governed in governed {
+            let is_outdated =
+                governed.must_queue || needs.namespaces && governed.running.namespaces.is_none();
+            match governed.counts.filter(|_| !is_outdated) {
+                Some(counts) => Affected::add(&mut affected, governed, counts),
+                None => {
+                    outdated.insert(governed.name);
+                }
+            }
+        }
+        let evidence = self.transaction.evidence(organization, artifacts, &needs).await?;
+        let none = AllowList::default();
+        let mut evaluated = Vec::new();
+        for (id, environment) in affected {
+            if outdated.contains(&environment.name) {
+                continue;
+            }
+            let name = environment_name(&environment.name)?;
+            let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
+            let allowed = allowed.get(&environment.name).unwrap_or(&none);
+            let requirements = Requirements { environment: Some(&name), policies, allowed };
+            let now = validity_time(now, now.after(environment.evaluated_at));
+            if let Some(after) = environment.evaluate(requirements, &evidence, now) {
+                evaluated.push((id, environment, after));
+            }
+        }
+        let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
+        let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
+        self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
+        let outdated = outdated.iter().map(String::as_str);
+        self.transaction.queue_evaluations(organization, outdated, None, cause, now).await?;
+        let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
+        let changes: Vec<_> = evaluated
+            .iter()
+            .map(|(id, environment, (after, counts, expiry))| {
+                let (before, counts, expiry) = (&environment.before, *counts, ExpiryChange::Some(*expiry));
+                let change = StatusChange { environment: *id, before, after, counts, expiry };
+                (change, environment.name.as_str(), environment.snapshot)
+            })
+            .collect();
+        self.record(organization, &changes, cause, at).await
+    }
+}
+
+/// An environment that runs attested artifacts.
+struct Affected {
+    name: String,
+    snapshot: i64,
+    evaluated_at: Option<Timestamp>,
+    /// All of its artifacts by compliance, before.
+    counts: ComplianceCounts,
+    /// Its compliance, and the attested artifacts, before.
+    before: EnvironmentStatus,
+}
+
+impl Affected {
+    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact, counts: ComplianceCounts) {
+        let GovernedArtifact {
+            environment, name, snapshot, compliance, evaluated_at, artifact, running, ..
+        } = governed;
+        // An environment that runs too few artifacts is queued.
+        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
+        let affected =
+            all.entry(environment).or_insert_with(|| Self { name, snapshot, evaluated_at, counts, before });
+        affected.before.artifacts.insert(artifact, running);
+    }
+
+    /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes.
+    fn evaluate(
+        &self,
+        requirements: Requirements<'_>,
+        evidence: &BTreeMap<Fingerprint, Evidence>,
+        now: Timestamp,
+    ) -> Option<(EnvironmentStatus, ComplianceCounts, Expiry)> {
+        let no_evidence = Evidence::default();
+        let (mut after, mut counts, mut expiry) = (self.before.clone(), self.counts, Expiry::default());
+        for (artifact, running) in &mut after.artifacts {
+            let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
+            let (verdict, own) = requirements.evaluate(artifact, &(&*running).into(), evidence, now);
+            expiry = expiry.earlier(own);
+            counts.add(running.verdict.compliance, -1);
+            counts.add(verdict.compliance, 1);
+            running.verdict = verdict;
+        }
+        if after.artifacts == self.before.artifacts {
+            return None;
+        }
+        after.compliance = counts.environment(!requirements.policies.is_empty());
+        Some((after, counts, expiry))
+    }
+}
