@@ -69,11 +69,11 @@ async fn gauge(service: &TestService, name: &str, environment: &str, more: &str)
 async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let (clock, control) = Clock::adjustable();
-    // The clock of the other replica is two minutes behind.
+    // The clock of the other replica is 15 seconds behind.
     let (late_clock, late_control) = Clock::adjustable();
-    let at = |minutes: u64| {
-        control.set_back(Duration::from_mins(180 - minutes));
-        late_control.set_back(Duration::from_mins(182 - minutes));
+    let at = |seconds: u64| {
+        control.set_back(Duration::from_secs(180 * 60 - seconds));
+        late_control.set_back(Duration::from_secs(180 * 60 + 15 - seconds));
     };
     let is = async |service: &TestService, name: &str, value: &str| {
         gauge(service, name, "prod", "").await.as_deref() == Some(value)
@@ -105,13 +105,14 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
         assert_eq!(gauge(one, "silent", "other", "").await, None);
     }
 
-    at(11);
+    // For the other replica, it becomes silent in ten seconds.
+    at(10 * 60 + 5);
     for one in [&service, &replica] {
         eventually("prod is silent", async || is(one, "silent", "1").await).await;
         assert!(has_status(one, "unknown").await && !has_status(one, "compliant").await);
     }
     let (silent, reported) = (json!({"type": "TIME"}), json!({"type": "REPORT", "by": "reporter"}));
-    let mut expected = vec![event("ON_SILENT_ENV", "prod", 1, &silent, 11)];
+    let mut expected = vec![event("ON_SILENT_ENV", "prod", 1, &silent, 10)];
     eventually("the silence is told", async || told(&receiver) == expected).await;
     replica.stop().await;
     let database = service.stop().await;
@@ -120,19 +121,19 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
     let service = TestService::start_with(database, options(&late_clock, &receiver)).await;
     eventually("the metrics are served", async || is(&service, "silent", "1").await).await;
     service.report(REPORTER, "prod", body()).await.expect(200);
-    expected.push(event("ON_REPORTING_ENV", "prod", 1, &reported, 11));
+    expected.push(event("ON_REPORTING_ENV", "prod", 1, &reported, 10));
     eventually("the report is told", async || told(&receiver) == expected).await;
     let database = service.stop().await;
 
     // An outage of the service is no silence of its environments.
-    at(40);
+    at(40 * 60);
     let service = TestService::start_with(database, options(&clock, &receiver)).await;
     eventually("the metrics are served", async || is(&service, "silent", "0").await).await;
-    at(51);
-    expected.push(event("ON_SILENT_ENV", "prod", 1, &silent, 42));
+    at(50 * 60 + 50);
+    expected.push(event("ON_SILENT_ENV", "prod", 1, &silent, 41));
     eventually("the next silence is told", async || told(&receiver) == expected).await;
     // An environment that was never reported is silent since its declaration.
-    at(101);
+    at(101 * 60);
     expected.push(event("ON_SILENT_ENV", "idle", 0, &silent, 101));
     eventually("the idle environment is told", async || told(&receiver) == expected).await;
 
