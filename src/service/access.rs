@@ -260,7 +260,9 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
         let (caller, permits) = admit(app, &context, parts, &organization, P::operation(&rest)).await?;
         let cpu = app.cpu.get(&organization);
         // SQLite has one writer: other organizations would wait while its holder waits for a thread.
-        if P::operation(&rest).is_read() || app.site.store.max_writers() > 1 {
+        if P::operation(&rest).is_read() {
+            app.read_within(&context, &cpu).await;
+        } else if !app.site.store.has_single_writer() {
             context.set_cpu_share(&cpu);
         }
         Ok(Self { organization, rest, caller, cpu, permission: PhantomData, _permits: permits })
@@ -327,5 +329,11 @@ pub(super) async fn use_connection(
     deadline: Instant,
 ) -> Result<Permit, store::Error> {
     const LIMIT: &str = "this organization has reached its limit of concurrent reads";
-    permit::acquire(app.connections_of.get(organization.to_owned()), deadline, LIMIT).await
+    let all = app.connections_of.each;
+    // SQLite uses threads of this process: those of the organization divide its connections.
+    let permits = match app.cpu.threads() {
+        Some(threads) if app.site.store.has_single_writer() => all.div_ceil(threads).min(all),
+        _ => 1,
+    };
+    permit::acquire_many(app.connections_of.get(organization.to_owned()), permits, deadline, LIMIT).await
 }

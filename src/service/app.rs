@@ -14,14 +14,16 @@ use tokio::time::{Instant, timeout};
 
 use super::addresses::{AddressBook, Addresses};
 use super::http::body::Budget;
+use super::http::context::RequestContext;
 use super::http::links::Links;
 use super::identity::Identities;
 use super::invitation::Invitation;
 use super::limits::authentication::AuthenticationLimiter;
 use super::limits::connections::ConnectionShare;
-use super::limits::cpu_share::CpuShares;
+use super::limits::cpu_share::{CpuShare, CpuShares};
 use super::limits::keyed_semaphore::KeyedSemaphore;
 use super::limits::organization_lock::OrganizationLocks;
+use super::limits::permit::Permit;
 use super::limits::{
     Limits, MAX_PAGES, MAX_PAGES_PER_KEY, MAX_RESPONSES_PER_ORGANIZATION, MAX_RESPONSES_PER_TOKEN,
 };
@@ -31,7 +33,7 @@ use super::maintenance::metrics::Metrics;
 use super::site::Site;
 use super::unknown_fields::UnknownFieldWarnings;
 use crate::domain::model::Fingerprint;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
@@ -121,6 +123,28 @@ impl App {
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
 impl App {
+    /// Runs the rest of a request that reads within this share. SQLite reads on other threads of this process: the request
+    /// keeps its own meanwhile, until its response is complete.
+    pub(super) async fn read_within(&self, context: &RequestContext, cpu: &CpuShare) {
+        if self.site.store.has_single_writer() {
+            cpu.keep();
+        }
+        context.set_cpu_share(cpu);
+        // The request continues with a thread: it must not wait for one while it has a connection of the database.
+        tokio::task::yield_now().await;
+    }
+
+    /// A thread of an organization that writes to SQLite, if the process serves several. Acquired before the lock of the
+    /// database, for which other organizations wait.
+    pub(super) async fn writer_thread(&self, organization: &str) -> Result<Option<Permit>, store::Error> {
+        const LIMIT: &str = "this organization has reached its limit of threads";
+        if !self.site.store.has_single_writer() {
+            return Ok(None);
+        }
+        let turn = timeout(self.limits.permit_timeout, self.cpu.get(organization).turn()).await;
+        turn.map_err(|_| store::Error::Busy(LIMIT))
+    }
+
     /// Whether the database responds.
     pub(super) async fn is_ready(&self) -> bool {
         let mut checked = self.checked.lock().await;

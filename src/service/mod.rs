@@ -240,6 +240,7 @@ impl Service {
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::silence::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::write_ahead_log::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));

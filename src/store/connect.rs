@@ -89,6 +89,12 @@ pub struct Timeouts {
 /// Maximum number of connections for tokens and sessions. A look-up takes less than a millisecond.
 pub const MAX_AUTHENTICATION_CONNECTIONS: u32 = 4;
 
+/// Length of SQLite's log at which [`Store::checkpoint`] writes it back: SQLite's default for a checkpoint by a commit.
+const CHECKPOINT_PAGES: i64 = 1_000;
+
+/// Length of SQLite's log at which a commit writes it back, if there are too many writes for [`Store::checkpoint`].
+const MAX_LOG_PAGES: &str = "16384";
+
 /// A connection for tokens and sessions is tested before use after this idle time, since PostgreSQL may have restarted.
 /// A test of each use would add a round trip to each request.
 const MAX_IDLE_WITHOUT_TEST: Duration = Duration::from_secs(1);
@@ -200,6 +206,29 @@ impl Store {
         }
     }
 
+    /// Whether all organizations wait for one writer.
+    #[must_use]
+    pub fn has_single_writer(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
+    /// Writes the log of SQLite back into its file if it is long. Writers do not wait, as they would for the checkpoint of a
+    /// commit (<https://sqlite.org/wal.html>, "Application-Initiated Checkpoints").
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unavailable`] if the file cannot be written.
+    pub async fn checkpoint(&self) -> Result<(), Error> {
+        let Self::Sqlite(pools) = self else { return Ok(()) };
+        let readers = pools.readers()?;
+        let (_, pages, done): (i64, i64, i64) =
+            sqlx::query_as("PRAGMA wal_checkpoint(NOOP)").fetch_one(readers).await?;
+        if pages - done >= CHECKPOINT_PAGES {
+            sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").execute(readers).await?;
+        }
+        Ok(())
+    }
+
     /// Waits for running transactions, then closes all connections.
     pub async fn close(&self) {
         match self {
@@ -280,6 +309,7 @@ async fn open_sqlite(
         .foreign_keys(true)
         .busy_timeout(timeouts.lock)
         .pragma("journal_size_limit", "67108864")
+        .pragma("wal_autocheckpoint", MAX_LOG_PAGES)
         // A container may have no writable folder but the database's.
         .pragma("temp_store", "memory");
     let write_queue = Arc::new(Semaphore::new(1));

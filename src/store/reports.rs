@@ -36,6 +36,19 @@ pub struct LockedEnvironment {
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
     pub absence: Option<String>,
+    /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
+    /// verdict expires, and this version of the program evaluated it.
+    pub is_evaluated: bool,
+}
+
+impl LockedEnvironment {
+    /// Whether its running pods, its artifacts and their verdicts are the same as when `earlier` was read: each report of
+    /// other pods changes the hash, and each other verdict the time of the evaluation.
+    #[must_use]
+    pub fn is_unchanged_since(&self, earlier: &Self) -> bool {
+        (self.id, self.report_hash, self.evaluated_at)
+            == (earlier.id, earlier.report_hash, earlier.evaluated_at)
+    }
 }
 
 /// A received report, without its content.
@@ -81,6 +94,7 @@ struct EnvironmentRow {
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
     absence: Option<String>,
+    is_evaluated: i64,
 }
 
 impl EnvironmentRow {
@@ -102,6 +116,7 @@ impl EnvironmentRow {
                 reference: limit(self.reference_artifacts).map_err(unreadable)?,
             },
             absence: self.absence,
+            is_evaluated: self.is_evaluated != 0,
         })
     }
 }
@@ -162,8 +177,11 @@ impl Transaction {
             ($end:literal) => {
                 concat!(
                     "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at,
-                            min_artifacts, max_drop_percent, reference_artifacts, absence
-                     FROM environments WHERE organization = $1 AND name = $2",
+                            min_artifacts, max_drop_percent, reference_artifacts, absence,
+                            CAST(CASE WHEN counted_at = evaluated_at AND evaluate_at IS NULL AND compliant_until IS NULL
+                                        AND NOT EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)
+                                      THEN 1 ELSE 0 END AS BIGINT) AS is_evaluated
+                     FROM environments e WHERE organization = $1 AND name = $2",
                     $end
                 )
             };

@@ -252,10 +252,8 @@ impl Transaction {
             Ok((environment, artifact, &running.verdict, json(&running.verdict.reasons)?))
         });
         let started: Vec<_> = started.collect::<Result<_, Error>>()?;
-        for change in &changes {
-            for (artifact, _) in only_in(change.before, change.after) {
-                self.log().environment(change.environment, at).verdicts_ended.insert(*artifact);
-            }
+        for (environment, artifact) in &ended {
+            self.log().environment(*environment, at).verdicts_ended.insert(*artifact);
         }
         for (environment, artifact, verdict, reasons) in &started {
             let Verdict { compliance, is_allowed, .. } = verdict;

@@ -65,25 +65,27 @@ pub const MAX_ARTIFACTS: usize = 100;
 /// The events between two statuses, in the interface's order of triggers.
 #[must_use]
 pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Event> {
-    let affected = |artifact: &Fingerprint| {
-        let (was, is) = (before.artifacts.get(artifact), after.artifacts.get(artifact));
-        let either = is.or(was)?;
-        Some(AffectedArtifact {
-            fingerprint: *artifact,
-            name: either.name.clone(),
-            compliance: either.verdict.compliance.as_str().to_owned(),
-            reasons: either.verdict.reasons.clone(),
-            pods: is.map_or(0, |is| is.pods.unwrap_or_default()),
-            pods_before: was.map_or(Some(0), |was| was.pods),
-            owners: Vec::new(),
-        })
-    };
+    let affected =
+        |(artifact, was, is): (&Fingerprint, Option<&RunningArtifact>, Option<&RunningArtifact>)| {
+            let either = is.or(was)?;
+            Some(AffectedArtifact {
+                fingerprint: *artifact,
+                name: either.name.clone(),
+                compliance: either.verdict.compliance.as_str().to_owned(),
+                reasons: either.verdict.reasons.clone(),
+                pods: is.map_or(0, |is| is.pods.unwrap_or_default()),
+                pods_before: was.map_or(Some(0), |was| was.pods),
+                owners: Vec::new(),
+            })
+        };
+    let gone = before.artifacts.keys().filter(|artifact| !after.artifacts.contains_key(artifact));
+    let all = gone.chain(after.artifacts.keys());
+    let all = all.map(|artifact| (artifact, before.artifacts.get(artifact), after.artifacts.get(artifact)));
+    // An event affects artifacts that changed, except that of an environment which became non-compliant.
+    let changed: Vec<_> = all.clone().filter(|(_, was, is)| was != is).collect();
     let affected_by = |trigger: Trigger| -> Vec<AffectedArtifact> {
-        let gone = before.artifacts.keys().filter(|artifact| !after.artifacts.contains_key(artifact));
-        let artifacts = gone.chain(after.artifacts.keys()).filter(|artifact| {
-            affects(trigger, before.artifacts.get(artifact), after.artifacts.get(artifact))
-        });
-        artifacts.filter_map(affected).collect()
+        let changed = changed.iter().copied().filter(|(_, was, is)| affects(trigger, *was, *is));
+        changed.filter_map(affected).collect()
     };
     let mut events = Vec::new();
     for trigger in Trigger::ALL {
@@ -92,9 +94,11 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
                 if became(before, after, Compliance::NonCompliant)
                     || before.absence.is_none() && after.absence.is_some() =>
             {
-                let mut artifacts = affected_by(trigger);
-                let total = artifacts.len();
-                artifacts.truncate(MAX_ARTIFACTS);
+                let failing = all.clone().filter(|(.., is)| {
+                    is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant)
+                });
+                let (total, artifacts) =
+                    (failing.clone().count(), failing.take(MAX_ARTIFACTS).filter_map(affected).collect());
                 events.push(Event { trigger, artifacts, total });
             }
             Trigger::CompliantEnvironment if became(before, after, Compliance::Compliant) => {
@@ -131,10 +135,8 @@ fn affects(trigger: Trigger, was: Option<&RunningArtifact>, is: Option<&RunningA
             _ => false,
         },
         Trigger::AllowedArtifact => !allowed(was) && allowed(is),
-        Trigger::NonCompliantEnvironment => {
-            is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant)
-        }
-        Trigger::CompliantEnvironment
+        Trigger::NonCompliantEnvironment
+        | Trigger::CompliantEnvironment
         | Trigger::Checkpoint
         | Trigger::SilentEnvironment
         | Trigger::ReportingEnvironment => false,

@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 use super::audit::Audit;
 use super::inputs::Inputs;
 use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, Evaluation, ReportedArtifacts, RunningArtifact,
+    EnvironmentStatus, Evaluation, ReportedArtifacts, RunningArtifact, Verdict,
 };
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
@@ -67,21 +67,46 @@ pub(crate) struct Subject {
     pub(crate) before: EnvironmentStatus,
     /// The artifacts that run there after the change.
     pub(crate) seen: ReportedArtifacts,
+    /// The artifacts that keep their verdicts.
+    pub(crate) kept: BTreeMap<Fingerprint, Verdict>,
+}
+
+/// The lock of an organization in this process, for [`Evaluating::shared`].
+pub(crate) struct SharedLock<'a> {
+    app: &'a App,
+    organization: &'a str,
+    locks: Vec<Permit>,
+}
+
+impl<'a> SharedLock<'a> {
+    pub(crate) async fn acquire(app: &'a App, organization: &'a str) -> Result<Self, Error> {
+        let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
+        let locks = locks.into_iter().chain(app.writer_thread(organization).await?).collect();
+        Ok(Self { app, organization, locks })
+    }
+
+    /// Begins the change.
+    pub(crate) async fn begin(self) -> Result<Evaluating<'a>, Error> {
+        let Self { app, organization, locks } = self;
+        let mut transaction = app.site.store.write().await?;
+        transaction.lock_verdicts_shared(organization).await?;
+        Ok(Evaluating::new(app, transaction, locks))
+    }
 }
 
 impl<'a> Evaluating<'a> {
     /// Shares the organization: for a report or a queued evaluation, each of one environment. Returns [`Error::Busy`] if other
     /// changes of the organization take too long.
-    pub(crate) async fn shared(app: &'a App, organization: &str) -> Result<Self, Error> {
-        let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?.into();
-        let mut transaction = app.site.store.write().await?;
-        transaction.lock_verdicts_shared(organization).await?;
-        Ok(Self::new(app, transaction, locks))
+    pub(crate) async fn shared(app: &'a App, organization: &'a str) -> Result<Self, Error> {
+        SharedLock::acquire(app, organization).await?.begin().await
     }
 
     /// Excludes all other changes of the organization: for an attestation. Returns [`Error::Busy`] if they take too long.
     pub(crate) async fn exclusive(app: &'a App, organization: &str) -> Result<Self, Error> {
-        Self::exclusive_within(app, BTreeSet::from([organization]), app.limits.permit_timeout).await
+        let organizations = BTreeSet::from([organization]);
+        let mut locks = Self::lock(app, &organizations, app.limits.permit_timeout).await?;
+        locks.extend(app.writer_thread(organization).await?);
+        Self::begin(app, organizations, locks).await
     }
 
     /// Excludes all other changes of these organizations: for the bootstrap file or the retention. Returns [`Error::Busy`]
@@ -91,9 +116,19 @@ impl<'a> Evaluating<'a> {
         organizations: BTreeSet<&str>,
         timeout: Duration,
     ) -> Result<Self, Error> {
+        let locks = Self::lock(app, &organizations, timeout).await?;
+        Self::begin(app, organizations, locks).await
+    }
+
+    /// Locks these organizations in this process.
+    async fn lock(
+        app: &App,
+        organizations: &BTreeSet<&str>,
+        timeout: Duration,
+    ) -> Result<Vec<Permit>, Error> {
         let deadline = Instant::now() + timeout;
         let mut contended = None;
-        let locks = 'retry: loop {
+        'retry: loop {
             let mut locks = Vec::new();
             let others =
                 organizations.iter().copied().filter(|organization| Some(*organization) != contended);
@@ -110,8 +145,11 @@ impl<'a> Evaluating<'a> {
                     }
                 }
             }
-            break locks;
-        };
+            return Ok(locks);
+        }
+    }
+
+    async fn begin(app: &'a App, organizations: BTreeSet<&str>, locks: Vec<Permit>) -> Result<Self, Error> {
         let mut transaction = app.site.store.write().await?;
         for organization in organizations {
             transaction.lock_verdicts(organization).await?;
@@ -123,8 +161,8 @@ impl<'a> Evaluating<'a> {
         Self { app, transaction, triggers: vec![], notifications: 0, merged: 0, audits: vec![], locks }
     }
 
-    /// Evaluates all artifacts of an environment after a change of what runs there. Records verdicts that differ, and the
-    /// events.
+    /// Evaluates the artifacts of an environment after a change of what runs there, except those that keep their verdicts.
+    /// Records verdicts that differ, and the events.
     pub(crate) async fn evaluate(
         &mut self,
         organization: &str,
@@ -132,13 +170,13 @@ impl<'a> Evaluating<'a> {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let Subject { name, environment, snapshot, before, seen } = subject;
-        let artifacts = seen.keys().copied().collect();
+        let Subject { name, environment, snapshot, before, seen, kept } = subject;
+        let artifacts = seen.keys().filter(|artifact| !kept.contains_key(artifact)).copied().collect();
         let transaction = &mut self.transaction;
         let inputs = Inputs::read(&self.app.site, transaction, organization, &name, &artifacts).await?;
         let (expected, now) = (environment.expected, validity_time(self.app.site.now(), at));
         let Evaluation { status, counts, expiry, reference } =
-            Evaluation::new(inputs.requirements(&name), seen, &inputs.evidence, expected, now);
+            Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
             self.transaction.record_absence(environment.id, status.absence.as_deref(), reference).await?;
         }
@@ -176,7 +214,9 @@ impl<'a> Evaluating<'a> {
         let at = self.app.site.now().after(environment.evaluated_at);
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };
-        self.evaluate(organization, Subject { name, environment, snapshot, before, seen }, cause, at).await
+        let kept = BTreeMap::new();
+        self.evaluate(organization, Subject { name, environment, snapshot, before, seen, kept }, cause, at)
+            .await
     }
 
     /// Adds the namespaces of artifacts that a previous version of the program recorded.

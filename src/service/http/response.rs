@@ -13,6 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::body::{Budget, Share};
@@ -47,6 +48,16 @@ pub(crate) fn check_size(bytes: u64) -> Result<(), String> {
 pub(crate) fn created(is_new: bool) -> Response {
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     (status, axum::Json("OK")).into_response()
+}
+
+/// A JSON response of about this size in bytes: [`axum::Json`] starts with 128 bytes, and copies the text as it grows.
+pub(crate) fn large_json(size: usize, value: &impl Serialize) -> Result<Response, Problem> {
+    let mut text = Vec::with_capacity(size);
+    serde_json::to_writer(&mut text, value).map_err(|error| {
+        tracing::error!("failed to write a response: {error}");
+        Problem::defect()
+    })?;
+    Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 
 /// A JSON response that a blocking thread writes while the client reads it. `size` is a lower bound of its size in bytes.
@@ -145,6 +156,9 @@ pub(crate) async fn limit_memory(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
+    if let Some(cpu) = context.cpu_share() {
+        cpu.release();
+    }
     let size = response.body().size_hint().lower();
     let mut share = (size > SMALL).then(|| app.outbound.share(context.organization()));
     if let Some(share) = &mut share {

@@ -10,7 +10,7 @@ use crate::store::Store;
 /// | reads | 3 responses and pages | 6 | 4 |
 /// | writes on PostgreSQL | 3 reports and heartbeats, and an attestation | 8 | 2 |
 ///
-/// The rest also serves background work. Tokens and sessions have connections of their own. SQLite has one writer: the
+/// The rest also serves background work and, on SQLite, a report of each organization. Tokens and sessions have connections of their own. SQLite has one writer: the
 /// writes of an organization, one report or attestation and one heartbeat, wait in one queue with those of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionShare {

@@ -2,10 +2,12 @@
 //!
 //! A task occupies its thread while it is polled, for milliseconds if its report, response or page is large. The requests
 //! of one organization are polled, and compute on blocking threads, on half of the threads at a time: those of others find
-//! a free one. A waiting request holds its other permits no longer than it would on a busy processor.
+//! a free one. A waiting request holds its other permits no longer than it would on a busy processor. A request that uses
+//! SQLite keeps its thread meanwhile, since that computes in this process.
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::ready;
 
 use tokio::runtime::Handle;
@@ -20,9 +22,14 @@ use crate::service::http::problem::Problem;
 #[derive(Debug)]
 pub(crate) struct CpuShares(KeyedSemaphore<String>);
 
-/// The share of a request's organization; `None` while the process serves only one.
+/// The share of a request's organization.
 #[derive(Debug, Clone)]
-pub(crate) struct CpuShare(Option<Arc<Semaphore>>);
+pub(crate) struct CpuShare {
+    /// One permit per thread; `None` while the process serves only one organization.
+    threads: Option<Arc<Semaphore>>,
+    /// Whether the request keeps its thread while it waits.
+    keeps: Arc<AtomicBool>,
+}
 
 impl CpuShares {
     /// For the current runtime.
@@ -31,18 +38,42 @@ impl CpuShares {
         Self(KeyedSemaphore::new(u32::try_from(threads / 2).unwrap_or(u32::MAX)))
     }
 
+    /// The number of threads of one organization; `None` while the process serves only one.
+    pub(crate) fn threads(&self) -> Option<u32> {
+        (self.0.keys() > 1).then_some(self.0.each)
+    }
+
     /// The share of an organization.
     pub(crate) fn get(&self, organization: &str) -> CpuShare {
         let semaphore = self.0.get(organization.to_owned());
-        CpuShare((self.0.keys() > 1).then_some(semaphore))
+        CpuShare { threads: self.threads().map(|_| semaphore), keeps: Arc::default() }
     }
 }
 
 impl CpuShare {
+    /// Lets the request keep its thread while it waits, until [`release`](Self::release). Others of the organization wait
+    /// meanwhile, so it must not wait for them.
+    pub(crate) fn keep(&self) {
+        self.keeps.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, the request uses a thread only while it is polled.
+    pub(crate) fn release(&self) {
+        self.keeps.store(false, Ordering::Relaxed);
+    }
+
+    fn keeps(&self) -> bool {
+        self.keeps.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a thread of the share. A request that [`run`] polls within the share already has one.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.threads.clone()?.acquire_owned().await.ok()
+    }
+
     /// Waits for a thread of the share, on a blocking thread.
     pub(crate) fn blocking_turn(&self) -> Option<OwnedSemaphorePermit> {
-        let semaphore = self.0.clone()?;
-        Handle::current().block_on(semaphore.acquire_owned()).ok()
+        Handle::current().block_on(self.turn())
     }
 
     /// Computes on a blocking thread, as part of the share.
@@ -50,12 +81,12 @@ impl CpuShare {
         &self,
         computation: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let semaphore = self.0.clone();
+        let share = Some(self.clone()).filter(|_| !self.keeps());
         // A task of its own waits for the thread: the request is not polled while others of its organization are.
         let computing = tokio::spawn(async move {
-            let _turn = match semaphore {
+            let _turn = match share {
                 None => None,
-                Some(semaphore) => semaphore.acquire_owned().await.ok(),
+                Some(share) => share.turn().await,
             };
             spawn_blocking(computation).await
         });
@@ -71,17 +102,20 @@ pub(crate) async fn run<'a, Request: Future>(
     share: impl Fn() -> Option<&'a CpuShare>,
     request: Request,
 ) -> Request::Output {
-    let (mut request, mut turns) = (pin!(request), None);
+    let (mut request, mut turns, mut turn) = (pin!(request), None, None);
     std::future::poll_fn(|context| {
         if turns.is_none() {
-            turns = share().and_then(|share| share.0.clone()).map(PollSemaphore::new);
+            turns = share().and_then(|share| share.threads.clone()).map(PollSemaphore::new);
         }
-        // Held for this poll only: a request that waits for the database uses no thread.
-        let _turn = match &mut turns {
-            None => None,
-            Some(turns) => ready!(turns.poll_acquire(context)),
-        };
-        request.as_mut().poll(context)
+        if let (Some(turns), None) = (&mut turns, &turn) {
+            turn = ready!(turns.poll_acquire(context));
+        }
+        let polled = request.as_mut().poll(context);
+        // A request that waits for PostgreSQL or its client uses no thread.
+        if !share().is_some_and(CpuShare::keeps) {
+            turn = None;
+        }
+        polled
     })
     .await
 }
@@ -121,6 +155,25 @@ mod tests {
         let mut waiting = pin!(run(|| Some(&acme), std::future::pending::<()>()));
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(is_polled(&acme));
+    }
+
+    #[tokio::test]
+    async fn request_that_waits_for_sqlite_keeps_its_thread() {
+        let shares = CpuShares::new();
+        let _other = shares.get("quiet");
+        let [acme, next] = [0, 1].map(|_| shares.get("acme"));
+        let mut waiting = pin!(run(|| Some(&acme), async {
+            acme.keep();
+            let computed = acme.compute(|| 1).await.unwrap();
+            tokio::task::yield_now().await;
+            acme.release();
+            tokio::task::yield_now().await;
+            computed
+        }));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(!is_polled(&next));
+        assert_eq!(waiting.await, 1);
+        assert!(is_polled(&next));
     }
 
     #[tokio::test]

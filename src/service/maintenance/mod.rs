@@ -1,4 +1,5 @@
-//! Background work and facilities of the process: retention, silence of environments, the admin listener, metrics, the clock, random bytes.
+//! Background work and facilities of the process: retention, silence of environments, the log of SQLite, the admin
+//! listener, metrics, the clock, random bytes.
 //!
 //! `service` starts the tasks and shares the values; no operation runs here.
 
@@ -10,3 +11,4 @@ pub(crate) mod random;
 pub(crate) mod retention;
 pub(crate) mod silence;
 pub(crate) mod token_use;
+pub(crate) mod write_ahead_log;

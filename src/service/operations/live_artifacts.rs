@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
+use axum::response::Response;
 
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
@@ -14,8 +15,12 @@ use crate::service::access::{Admitted, Read};
 use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::http::response::large_json;
 use crate::service::site::Site;
 use crate::store::live::{LiveEnvironment, Repository};
+
+/// Size of an entry with its part of the embedded environments, in bytes.
+const MEAN_BYTES: usize = 800;
 
 /// List the running artifacts of a repository in all environments.
 #[utoipa::path(
@@ -35,7 +40,7 @@ pub(crate) async fn live_artifacts(
     State(site): State<Site>,
     Admitted { organization, rest: repository, .. }: Admitted<Read, String>,
     uri: Uri,
-) -> Result<axum::Json<LiveArtifacts>, Problem> {
+) -> Result<Response, Problem> {
     let name: RepositoryName = Problem::parse("repo_name", &repository)?;
     let parameters = Parameters::read(&uri, &["provider"])?;
     let provider: Option<Provider> = parameters.nullable("provider")?;
@@ -72,7 +77,7 @@ pub(crate) async fn live_artifacts(
         .chunk_by(|one, next| one.environment.id == next.environment.id)
         .filter_map(|of_one| Some(response(&site, &organization, &of_one.first()?.environment, now)))
         .collect();
-    let live_artifacts = running
+    let live_artifacts: Vec<_> = running
         .into_iter()
         .map(|running| LiveArtifact {
             environment_id: running.environment.id.to_string(),
@@ -84,15 +89,11 @@ pub(crate) async fn live_artifacts(
             links: links(running.fingerprint),
         })
         .collect();
-    Ok(axum::Json(LiveArtifacts {
-        live_artifacts,
-        links: site.links.live_artifacts(
-            &organization,
-            name.as_str(),
-            provider_of(repository, &repositories).as_ref(),
-        ),
-        embedded: Embedded { artifacts, environments },
-    }))
+    let selector = provider_of(repository, &repositories);
+    let links = site.links.live_artifacts(&organization, name.as_str(), selector.as_ref());
+    let bytes = MEAN_BYTES * live_artifacts.len();
+    let embedded = Embedded { artifacts, environments };
+    large_json(bytes, &LiveArtifacts { live_artifacts, links, embedded })
 }
 
 /// The repository with this name, and this provider if artifacts were built from several.

@@ -1,29 +1,32 @@
 //! Operation 7: report a K8S environment.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::USER_AGENT;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use sqlx::types::Uuid;
 
-use crate::domain::evidence::environment_status::EnvironmentStatus;
+use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::reporters::{CLUSTER_HEADER, ReportCounts, Reporter, Sender};
-use crate::domain::evidence::snapshot::change;
-use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
+use crate::domain::evidence::snapshot::change::{self, ArtifactChanges, PodChanges};
+use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport, PodArtifact};
 use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::{Evaluating, Subject};
+use crate::service::evaluation::guard::{SharedLock, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
 use crate::service::limits::cpu_share::CpuShare;
-use crate::store::Transaction;
 use crate::store::creations::Created;
 use crate::store::reports::{LockedEnvironment, ReceivedReport};
+use crate::store::{self, Transaction};
 
 /// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,21 +111,75 @@ async fn receive(
     // The parsed report holds its memory until it is recorded, while it waits for the database too.
     let (reported, mut share) = cpu.compute(read).await?;
     let reported = reported?;
-    share.grow_to("the report", memory(&reported)).await?;
-    let changed = record(app, caller, (organization, environment), sender, hash, &reported).await?;
+    let artifacts = reported.artifacts();
+    share.grow_to("the report", memory(&reported, &artifacts)).await?;
+    let changed =
+        record(app, caller, (organization, environment), sender, hash, (&reported, &artifacts)).await?;
     drop(share);
     Ok(changed)
 }
 
 /// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
 /// pod; statuses, reasons and events per artifact, each with its name.
-fn memory(reported: &NormalizedReport) -> usize {
+fn memory(reported: &NormalizedReport, artifacts: &PodArtifacts<'_>) -> usize {
     const POD: usize = 320;
     const ARTIFACT: usize = 3 * 1024;
     const NAMED: usize = 16;
-    let artifacts = reported.artifacts();
     let artifacts = artifacts.values().map(|artifact| ARTIFACT + NAMED * artifact.name.len());
     reported.pods.len() * POD + artifacts.sum::<usize>()
+}
+
+/// The reported artifacts.
+type PodArtifacts<'a> = BTreeMap<Fingerprint, PodArtifact<'a>>;
+
+/// The difference between a report and what an environment ran before.
+struct Difference<'a> {
+    /// The artifacts before.
+    before: BTreeMap<Fingerprint, RunningArtifact>,
+    artifacts: ArtifactChanges<'a>,
+    pods: PodChanges<'a, Uuid>,
+}
+
+impl<'a> Difference<'a> {
+    async fn read(
+        transaction: &mut Transaction,
+        environment: Uuid,
+        (reported, artifacts): (&'a NormalizedReport, &PodArtifacts<'a>),
+    ) -> Result<Self, store::Error> {
+        let before = transaction.running_artifacts(environment).await?;
+        let artifacts = change::compare_artifacts(&before, artifacts);
+        let pods = change::compare_pods(transaction.running_pods(environment).await?, reported);
+        Ok(Self { before, artifacts, pods })
+    }
+
+    /// Reads the difference before the transaction of the report, with the environment as it was then. On SQLite, all
+    /// organizations wait for that transaction, and nothing else changes the environment meanwhile, except another process.
+    async fn read_early(
+        app: &App,
+        (organization, environment): (&str, &EnvironmentName),
+        reported: (&'a NormalizedReport, &PodArtifacts<'a>),
+    ) -> Result<Option<(LockedEnvironment, Self)>, store::Error> {
+        if !app.site.store.has_single_writer() {
+            return Ok(None);
+        }
+        let mut transaction = app.site.store.read().await?;
+        let stored = transaction.lock_environment(organization, environment.as_str()).await?;
+        let Some(stored) = stored.filter(|stored| stored.report_hash != Some(reported.0.hash)) else {
+            return Ok(None);
+        };
+        let difference = Self::read(&mut transaction, stored.id, reported).await?;
+        Ok(Some((stored, difference)))
+    }
+
+    /// The artifacts that keep their verdicts.
+    fn kept(&self, environment: &LockedEnvironment) -> BTreeMap<Fingerprint, Verdict> {
+        let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
+        let is_kept = |artifact| {
+            environment.is_evaluated && !ended.contains(artifact) && !changed.contains_key(artifact)
+        };
+        let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
+        kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
+    }
 }
 
 /// Records a report and its consequences in one transaction, which locks the environment.
@@ -132,9 +189,12 @@ async fn record(
     (organization, environment): (&str, &EnvironmentName),
     sender: Sender,
     body_hash: Fingerprint,
-    reported: &NormalizedReport,
+    (reported, reported_artifacts): (&NormalizedReport, &PodArtifacts<'_>),
 ) -> Result<Changed, Problem> {
-    let mut evaluating = Evaluating::shared(app, organization).await?;
+    let lock = SharedLock::acquire(app, organization).await?;
+    let early =
+        Difference::read_early(app, (organization, environment), (reported, reported_artifacts)).await?;
+    let mut evaluating = lock.begin().await?;
     let transaction = &mut evaluating.transaction;
     let stored = match transaction.lock_environment(organization, environment.as_str()).await? {
         Some(stored) => stored,
@@ -164,12 +224,13 @@ async fn record(
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
-    let before = EnvironmentStatus {
-        artifacts: transaction.running_artifacts(stored.id).await?,
-        compliance: stored.compliance,
-        absence: stored.absence.clone(),
+    let early = early.filter(|(earlier, _)| stored.is_unchanged_since(earlier));
+    let difference = match early {
+        Some((_, difference)) => difference,
+        None => Difference::read(transaction, stored.id, (reported, reported_artifacts)).await?,
     };
-    let artifacts = change::compare_artifacts(&before.artifacts, reported);
+    let kept = difference.kept(&stored);
+    let Difference { before, artifacts, pods } = difference;
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         if is_confirmed_by_another {
             transaction.record_confirmation(stored.id, stored.snapshot, received).await?;
@@ -184,14 +245,18 @@ async fn record(
         Changed::Artifacts(number)
     };
     transaction.change_artifacts(stored.id, &artifacts.changed).await?;
-    let pods = change::compare_pods(transaction.running_pods(stored.id).await?, reported);
     transaction.end_pods(stored.id, pods.ended, at).await?;
     transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
     transaction.record_report(stored.id, received, snapshot).await?;
-    let seen = reported.artifacts().into_iter().map(|(artifact, is)| (artifact, is.into())).collect();
+    let seen = reported_artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
+    let before = EnvironmentStatus {
+        artifacts: before,
+        compliance: stored.compliance,
+        absence: stored.absence.clone(),
+    };
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
-    let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen };
+    let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen, kept };
     evaluating.evaluate(organization, subject, &cause, at).await?;
     evaluating.transaction.analyze_after(pods.started.len().max(artifacts.started.len())).await?;
     let audit = Audit::from_caller(caller, organization, || match changed {

@@ -1,6 +1,6 @@
 //! The page of an environment: its policy, and the artifacts that run or ran there, with verdicts and reasons.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -191,7 +191,7 @@ async fn evaluate_today(
     let none = ExpectedArtifacts::default();
     let requirements = inputs.requirements(&name);
     let Evaluation { status, .. } =
-        Evaluation::new(requirements, artifacts, &inputs.evidence, none, site.now());
+        Evaluation::new(requirements, artifacts, &BTreeMap::new(), &inputs.evidence, none, site.now());
     let verdict = |(artifact, running): (Fingerprint, RunningArtifact)| (artifact, running.verdict);
     Ok(status.artifacts.into_iter().map(verdict).collect())
 }

@@ -87,7 +87,8 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
             return Err(Refusal::NotFound);
         }
         let cpu = app.cpu.get(&organization);
-        RequestContext::from_request_parts(parts, app).await?.set_cpu_share(&cpu);
+        let context = RequestContext::from_request_parts(parts, app).await?;
+        app.read_within(&context, &cpu).await;
         Ok(Self { organization, rest, user, cpu, _permits: permits })
     }
 }

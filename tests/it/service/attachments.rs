@@ -5,6 +5,7 @@ use serde_json::json;
 use supercargo::domain::model::Fingerprint;
 
 use super::browser::Browser;
+use super::test_service::eventually;
 use super::{ADMIN, ATTESTER, Database, READER, STRANGER, TestService, form};
 use crate::fake::{Reply, Server};
 use crate::program::supercargo;
@@ -146,6 +147,23 @@ fn file_that_does_not_match_its_digest_is_not_saved() {
     assert_eq!((code, files), (6, 0), "{stderr}");
 }
 
+async fn log_of_sqlite_is_written_back_while_the_service_runs(database: Database) {
+    const SIZE: usize = 5_000_000;
+    let service = TestService::start(database).await;
+    let file = Part::bytes(vec![b'x'; SIZE]).file_name("unit.xml");
+    let form = form(&json!({"attestation_name": "unit", "junit_results": []})).part("attachment_file", file);
+    service.attest(ADMIN, "cart", "t", form).await.expect(201);
+    let url = service.database.url();
+    let file = url.strip_prefix("sqlite:").unwrap();
+    eventually("the database file contains the attachment", async || {
+        std::fs::metadata(file).unwrap().len() > SIZE as u64
+    })
+    .await;
+}
+
 super::on_both!(file_is_downloaded_and_never_rendered);
 
-super::on_sqlite!(command_saves_the_file_in_the_directory_only);
+super::on_sqlite!(
+    command_saves_the_file_in_the_directory_only,
+    log_of_sqlite_is_written_back_while_the_service_runs,
+);

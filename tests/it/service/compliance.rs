@@ -250,6 +250,41 @@ async fn status_of_an_environment_follows_from_its_attested_and_other_artifacts(
     );
 }
 
+async fn report_evaluates_changed_artifacts_and_all_if_verdicts_may_be_outdated(database: Database) {
+    let service = TestService::start_with(database, options(declared(1, UNIT, ""))).await;
+    for artifact in ['a', 'b', 'c', 'd'] {
+        attest(&service, "cart", "unit", artifact, 0).await;
+    }
+    let run = async |artifacts: &[char]| {
+        let pods: Vec<_> =
+            artifacts.iter().map(|digit| pod(&format!("p-{digit}"), &format!("{digit}:1"), *digit)).collect();
+        service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+        let mut compliance = compliance(&service).await;
+        compliance.sort_unstable();
+        compliance
+    };
+    assert_eq!(run(&['a', 'b']).await, ["COMPLIANT"; 2]);
+    // Only an evaluation would change this verdict back.
+    service.database.execute("UPDATE verdicts SET compliance = 'NON-COMPLIANT'").await;
+    assert_eq!(run(&['a', 'c']).await, ["COMPLIANT", "NON-COMPLIANT"]);
+    for outdated in [
+        "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
+         SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments",
+        "UPDATE environments SET evaluate_at = evaluated_at + 3600000000",
+        // By another version of the program.
+        "UPDATE environments SET counted_at = counted_at - 1",
+    ] {
+        service
+            .database
+            .execute("UPDATE verdicts SET compliance = 'NON-COMPLIANT' WHERE until_at IS NULL")
+            .await;
+        service.database.execute(outdated).await;
+        assert_eq!(run(&['a', 'd']).await, ["COMPLIANT"; 2], "{outdated}");
+        service.database.execute("DELETE FROM evaluation_queue").await;
+        assert_eq!(run(&['a', 'b', 'c']).await, ["COMPLIANT"; 3], "{outdated}");
+    }
+}
+
 async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evaluated(database: Database) {
     let interval = std::time::Duration::from_hours(1);
     let limits = Limits { evaluation_interval: interval, ..Limits::default() };
@@ -495,6 +530,7 @@ super::on_both!(
     attestation_counts_only_within_the_limits_of_each_environment,
     status_of_an_environment_follows_from_its_attested_and_other_artifacts,
     environment_that_waits_for_its_evaluation_shows_when_it_was_last_evaluated,
+    report_evaluates_changed_artifacts_and_all_if_verdicts_may_be_outdated,
     each_compliance_change_is_recorded_once,
     approval_applies_to_its_environment_or_to_any,
     exception_that_ended_for_one_replica_stays_ended_for_another,

@@ -70,9 +70,9 @@ impl From<&RunningArtifact> for ReportedArtifact {
     }
 }
 
-impl From<PodArtifact<'_>> for ReportedArtifact {
-    fn from(artifact: PodArtifact<'_>) -> Self {
-        let namespaces = artifact.namespaces.into_iter().map(str::to_owned).collect();
+impl From<&PodArtifact<'_>> for ReportedArtifact {
+    fn from(artifact: &PodArtifact<'_>) -> Self {
+        let namespaces = artifact.namespaces.iter().map(|&name| name.to_owned()).collect();
         Self { name: artifact.name.to_owned(), pods: Some(artifact.pods), namespaces: Some(namespaces) }
     }
 }
@@ -215,11 +215,12 @@ const MAX_REASONS: usize = 100;
 
 impl Evaluation {
     /// Evaluates an environment by its requirements and the evidence for its artifacts. Artifacts without evidence have no
-    /// entry in `evidence`.
+    /// entry in `evidence`. Artifacts in `kept` keep their verdicts, which do not expire.
     #[must_use]
     pub fn new(
         requirements: Requirements<'_>,
         reported: ReportedArtifacts,
+        kept: &BTreeMap<Fingerprint, Verdict>,
         evidence: &BTreeMap<Fingerprint, Evidence>,
         expected: ExpectedArtifacts,
         now: Timestamp,
@@ -227,9 +228,12 @@ impl Evaluation {
         let no_evidence = Evidence::default();
         let mut expiry = Expiry::default();
         let running = |(fingerprint, artifact): (Fingerprint, ReportedArtifact)| {
-            let evidence = evidence.get(&fingerprint).unwrap_or(&no_evidence);
-            let (verdict, own) = requirements.evaluate(&fingerprint, &artifact, evidence, now);
-            expiry = expiry.earlier(own);
+            let verdict = kept.get(&fingerprint).cloned().unwrap_or_else(|| {
+                let evidence = evidence.get(&fingerprint).unwrap_or(&no_evidence);
+                let (verdict, own) = requirements.evaluate(&fingerprint, &artifact, evidence, now);
+                expiry = expiry.earlier(own);
+                verdict
+            });
             let ReportedArtifact { name, pods, namespaces } = artifact;
             (fingerprint, RunningArtifact { name, pods, namespaces, verdict })
         };

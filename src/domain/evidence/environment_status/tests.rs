@@ -45,7 +45,7 @@ fn evaluate(
     let requirements = Requirements { environment: Some(&environment), policies, allowed: &allowed };
     let evidence = evidence.iter().cloned().collect();
     let none = ExpectedArtifacts::default();
-    Evaluation::new(requirements, reported(names), &evidence, none, at(now))
+    Evaluation::new(requirements, reported(names), &BTreeMap::new(), &evidence, none, at(now))
 }
 
 #[test]
@@ -115,8 +115,9 @@ fn environment_with_too_few_artifacts_is_not_compliant() {
         let limits = ExpectedArtifacts { min_artifacts, ..ExpectedArtifacts::default() };
         let allowed = AllowList::default();
         let requirements = Requirements { environment: Some(&prod), policies: &policies, allowed: &allowed };
+        let (kept, evidence) = (BTreeMap::new(), BTreeMap::new());
         let evaluated =
-            Evaluation::new(requirements, reported(&["one"]), &BTreeMap::new(), limits, at(1)).status;
+            Evaluation::new(requirements, reported(&["one"]), &kept, &evidence, limits, at(1)).status;
         let is_absent = min_artifacts == Some(2);
         assert_eq!((evaluated.compliance, evaluated.absence.is_some()), (expected, is_absent));
     }

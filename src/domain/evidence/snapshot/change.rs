@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{NormalizedReport, Pod, PodArtifact};
-use crate::domain::evidence::environment_status;
+use crate::domain::evidence::environment_status::RunningArtifact;
 use crate::domain::model::Fingerprint;
 
 /// A stored running pod. `row` is the store's reference to it.
@@ -58,24 +58,27 @@ pub fn compare_pods<R>(mut running: Vec<StoredPod<R>>, reported: &NormalizedRepo
 /// Compares artifacts.
 #[must_use]
 pub fn compare_artifacts<'a>(
-    running: &BTreeMap<Fingerprint, environment_status::RunningArtifact>,
-    reported: &'a NormalizedReport,
+    running: &BTreeMap<Fingerprint, RunningArtifact>,
+    reported: &BTreeMap<Fingerprint, PodArtifact<'a>>,
 ) -> ArtifactChanges<'a> {
-    let now = reported.artifacts();
-    let ended = running.keys().filter(|artifact| !now.contains_key(artifact)).copied().collect();
-    let (known, started): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        now.into_iter().partition(|(artifact, _)| running.contains_key(artifact));
-    let is_changed = |(artifact, is): &(Fingerprint, PodArtifact<'_>)| {
-        running.get(artifact).is_some_and(|was| {
-            let namespaces = was.namespaces.iter().flatten().map(String::as_str);
-            was.name != is.name
-                || was.pods != Some(is.pods)
-                || was.namespaces.is_none()
-                || !namespaces.eq(is.namespaces.iter().copied())
-        })
-    };
-    let changed = known.into_iter().filter(is_changed).collect();
+    let ended = running.keys().filter(|artifact| !reported.contains_key(artifact)).copied().collect();
+    let (mut started, mut changed) = (BTreeMap::new(), BTreeMap::new());
+    for (artifact, is) in reported {
+        match running.get(artifact) {
+            None => started.insert(*artifact, is.clone()),
+            Some(was) if is_changed(was, is) => changed.insert(*artifact, is.clone()),
+            Some(_) => None,
+        };
+    }
     ArtifactChanges { ended, started, changed }
+}
+
+fn is_changed(was: &RunningArtifact, is: &PodArtifact<'_>) -> bool {
+    let namespaces = was.namespaces.iter().flatten().map(String::as_str);
+    was.name != is.name
+        || was.pods != Some(is.pods)
+        || was.namespaces.is_none()
+        || !namespaces.eq(is.namespaces.iter().copied())
 }
 
 impl ArtifactChanges<'_> {
@@ -89,6 +92,7 @@ impl ArtifactChanges<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::environment_status::Verdict;
     use crate::domain::evidence::snapshot::report::K8sReport;
 
     fn reported(pods: &[(&str, i64, &str, char)]) -> NormalizedReport {
@@ -110,13 +114,14 @@ mod tests {
         // Unordered, as from a database.
         let running = before.pods.iter().rev().map(|pod| StoredPod { pod: pod.clone(), row: () }).collect();
         let running_artifact = |(artifact, is): (_, PodArtifact<'_>)| {
-            let verdict = environment_status::Verdict::UNKNOWN;
+            let verdict = Verdict::UNKNOWN;
             let namespaces = Some(is.namespaces.iter().map(|&name| name.to_owned()).collect());
             let (name, pods) = (is.name.to_owned(), Some(is.pods));
-            (artifact, environment_status::RunningArtifact { name, pods, namespaces, verdict })
+            (artifact, RunningArtifact { name, pods, namespaces, verdict })
         };
         let stored = before.artifacts().into_iter().map(running_artifact).collect();
-        let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &after));
+        let now = after.artifacts();
+        let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &now));
         assert_eq!(artifacts.is_unchanged(), artifacts.ended.len() + artifacts.started.len() == 0);
         [
             pods.ended.len(),
