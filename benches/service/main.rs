@@ -270,8 +270,9 @@ fn live(database: &Database, server: &Server, growth: &mut Vec<(String, f64)>) {
     };
     database.run(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
-             INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot)
-             SELECT {}, 'bench', {name}, {now}, {now}, 1 FROM n; {} {} {} {} {}",
+             INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot, evaluated_at,
+                                       counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts)
+             SELECT {}, 'bench', {name}, {now}, {now}, 1, {now}, {now}, 0, CASE WHEN i < 1000 THEN 22 ELSE 21 END, 0 FROM n; {} {} {} {} {}",
         id("i"),
         repository(1, "acme/cart"),
         repository(2, "acme/base"),

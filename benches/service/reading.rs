@@ -24,8 +24,8 @@ const NAMES: u64 = 1_000_000;
 pub(super) fn measure(database: &Database, server: &Server) {
     let now = database.micros_ago(Duration::ZERO);
     database.run(&format!(
-        "{} INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot)
-         SELECT {}, '{ORGANIZATION}', {}, {now}, {now}, 1 FROM n;",
+        "{} INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot, evaluated_at, counted_at)
+         SELECT {}, '{ORGANIZATION}', {}, {now}, {now}, 1, {now}, {now} FROM n;",
         database.numbers(0, ENVIRONMENTS),
         database.uuid("60000000 + i"),
         database.text("env", "i"),
