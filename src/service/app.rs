@@ -33,7 +33,7 @@ use super::maintenance::metrics::Metrics;
 use super::site::Site;
 use super::unknown_fields::UnknownFieldWarnings;
 use crate::domain::model::Fingerprint;
-use crate::store::{self, Store};
+use crate::store::Store;
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
@@ -126,23 +126,23 @@ impl App {
     /// Runs the rest of a request that reads within this share. SQLite reads on other threads of this process: the request
     /// keeps its own meanwhile, until its response is complete.
     pub(super) async fn read_within(&self, context: &RequestContext, cpu: &CpuShare) {
+        context.set_cpu_share(cpu);
+        self.keep_thread(cpu).await;
+    }
+
+    /// Lets a request keep its thread while it reads from SQLite.
+    pub(super) async fn keep_thread(&self, cpu: &CpuShare) {
         if self.site.store.has_single_writer() {
             cpu.keep();
+            // The request continues with a thread: it must not wait for one while it has a connection of the database.
+            tokio::task::yield_now().await;
         }
-        context.set_cpu_share(cpu);
-        // The request continues with a thread: it must not wait for one while it has a connection of the database.
-        tokio::task::yield_now().await;
     }
 
     /// A thread of an organization that writes to SQLite, if the process serves several. Acquired before the lock of the
     /// database, for which other organizations wait.
-    pub(super) async fn writer_thread(&self, organization: &str) -> Result<Option<Permit>, store::Error> {
-        const LIMIT: &str = "this organization has reached its limit of threads";
-        if !self.site.store.has_single_writer() {
-            return Ok(None);
-        }
-        let turn = timeout(self.limits.permit_timeout, self.cpu.get(organization).turn()).await;
-        turn.map_err(|_| store::Error::Busy(LIMIT))
+    pub(super) async fn writer_thread(&self, organization: &str) -> Option<Permit> {
+        if self.site.store.has_single_writer() { self.cpu.get(organization).turn().await } else { None }
     }
 
     /// Whether the database responds.

@@ -94,11 +94,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// The artifacts that a trail attests.
+    /// The artifacts that were attested or reported in a trail.
     pub async fn artifacts_attested_in(&mut self, trail: Uuid) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "
             SELECT DISTINCT x.fingerprint FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
-            WHERE a.trail = $1";
+            WHERE a.trail = $1
+            UNION SELECT fingerprint FROM reported_artifacts WHERE trail = $1";
         let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail);
         Ok(artifacts.into_iter().collect())
     }

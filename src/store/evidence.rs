@@ -365,14 +365,15 @@ impl Transaction {
         rows.into_iter().map(parse).collect()
     }
 
-    /// The artifacts whose latest attestations are in a trail, at most `limit`.
+    /// The artifacts whose latest attestations are in a trail, and those that were reported in it, at most `limit`.
     pub async fn artifacts_of_trail(
         &mut self,
         trail: Uuid,
         limit: usize,
     ) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "
-            SELECT fingerprint FROM (SELECT fingerprint FROM latest_attestations WHERE trail = $1 LIMIT $2) AS held";
+            SELECT fingerprint FROM (SELECT fingerprint FROM latest_attestations WHERE trail = $1 UNION
+                                     SELECT fingerprint FROM reported_artifacts WHERE trail = $1 LIMIT $2) AS held";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail, limit);
         Ok(artifacts.into_iter().collect())

@@ -37,7 +37,7 @@ pub struct LockedEnvironment {
     /// Why it ran too few artifacts at the last evaluation, if it did.
     pub absence: Option<String>,
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
-    /// verdict expires, and this version of the program evaluated it.
+    /// verdict expires, and it was counted when it was last evaluated.
     pub is_evaluated: bool,
 }
 

@@ -117,7 +117,7 @@ impl Affected {
         affected.before.artifacts.insert(artifact, running);
     }
 
-    /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes.
+    /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes or expires.
     fn evaluate(
         &self,
         requirements: Requirements<'_>,
@@ -134,7 +134,8 @@ impl Affected {
             counts.add(verdict.compliance, 1);
             running.verdict = verdict;
         }
-        if after.artifacts == self.before.artifacts {
+        // The same verdict may depend on other evidence now, which expires.
+        if after.artifacts == self.before.artifacts && expiry == Expiry::default() {
             return None;
         }
         after.compliance = counts.environment(!requirements.policies.is_empty());

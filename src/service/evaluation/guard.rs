@@ -38,7 +38,7 @@ pub(super) const MAX_ENVIRONMENTS: usize = 100;
 
 /// Maximum difference between the clocks of replicas: the lease of a notification exceeds the timeout of its attempt by as
 /// much.
-const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
+pub(crate) const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 /// All environments.
 pub(crate) const ALL: RangeInclusive<Uuid> = Uuid::nil()..=Uuid::max();
@@ -81,7 +81,7 @@ pub(crate) struct SharedLock<'a> {
 impl<'a> SharedLock<'a> {
     pub(crate) async fn acquire(app: &'a App, organization: &'a str) -> Result<Self, Error> {
         let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
-        let locks = locks.into_iter().chain(app.writer_thread(organization).await?).collect();
+        let locks = locks.into_iter().chain(app.writer_thread(organization).await).collect();
         Ok(Self { app, organization, locks })
     }
 
@@ -105,7 +105,7 @@ impl<'a> Evaluating<'a> {
     pub(crate) async fn exclusive(app: &'a App, organization: &str) -> Result<Self, Error> {
         let organizations = BTreeSet::from([organization]);
         let mut locks = Self::lock(app, &organizations, app.limits.permit_timeout).await?;
-        locks.extend(app.writer_thread(organization).await?);
+        locks.extend(app.writer_thread(organization).await);
         Self::begin(app, organizations, locks).await
     }
 

@@ -9,14 +9,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::ready;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tokio_util::sync::PollSemaphore;
 
 use super::keyed_semaphore::KeyedSemaphore;
 use crate::service::http::problem::Problem;
+
+/// Maximum wait for a thread of the share.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The shares of all organizations.
 #[derive(Debug)]
@@ -66,9 +71,10 @@ impl CpuShare {
         self.keeps.load(Ordering::Relaxed)
     }
 
-    /// Waits for a thread of the share. A request that [`run`] polls within the share already has one.
+    /// Waits for a thread of the share; `None` if there is none in time, since the request may hold permits of others. A
+    /// request that [`run`] polls within the share already has one.
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.threads.clone()?.acquire_owned().await.ok()
+        timeout(MAX_WAIT, self.threads.clone()?.acquire_owned()).await.ok()?.ok()
     }
 
     /// Waits for a thread of the share, on a blocking thread.

@@ -92,8 +92,11 @@ pub(crate) async fn check_policy(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<PolicyEffect>, Problem> {
+    // Others of the organization must not wait for a slow client.
+    cpu.release();
     let (sent, _share): (Candidate, _) =
         json::receive(&app, &organization, "the policy", &headers, body).await?;
+    app.keep_thread(&cpu).await;
     let (name, now) = (sent.environment_name.as_str(), app.site.now());
     let replaced = sent.policy_name.as_ref().map(PolicyName::as_str);
     let mut transaction = app.site.store.read().await?;

@@ -1,6 +1,7 @@
 //! Operation 7: report a K8S environment.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -14,12 +15,12 @@ use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::reporters::{CLUSTER_HEADER, ReportCounts, Reporter, Sender};
 use crate::domain::evidence::snapshot::change::{self, ArtifactChanges, PodChanges};
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport, PodArtifact};
-use crate::domain::model::{EnvironmentName, Fingerprint};
+use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::{SharedLock, Subject};
+use crate::service::evaluation::guard::{MAX_CLOCK_DIFFERENCE, SharedLock, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
@@ -171,12 +172,12 @@ impl<'a> Difference<'a> {
         Ok(Some((stored, difference)))
     }
 
-    /// The artifacts that keep their verdicts.
-    fn kept(&self, environment: &LockedEnvironment) -> BTreeMap<Fingerprint, Verdict> {
+    /// The artifacts that keep their verdicts. None if the environment was evaluated with a clock that has been set back.
+    fn kept(&self, environment: &LockedEnvironment, now: Timestamp) -> BTreeMap<Fingerprint, Verdict> {
         let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
-        let is_kept = |artifact| {
-            environment.is_evaluated && !ended.contains(artifact) && !changed.contains_key(artifact)
-        };
+        let ahead = environment.evaluated_at.map_or(Duration::ZERO, |at| at.since(now));
+        let is_current = environment.is_evaluated && ahead <= MAX_CLOCK_DIFFERENCE;
+        let is_kept = |artifact| is_current && !ended.contains(artifact) && !changed.contains_key(artifact);
         let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
         kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
     }
@@ -200,7 +201,8 @@ async fn record(
         Some(stored) => stored,
         None => create_environment(app, transaction, caller, organization, environment).await?,
     };
-    let at = app.site.now().after(stored.last_report_at.max(stored.evaluated_at));
+    let now = app.site.now();
+    let at = now.after(stored.last_report_at.max(stored.evaluated_at));
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
@@ -229,7 +231,7 @@ async fn record(
         Some((_, difference)) => difference,
         None => Difference::read(transaction, stored.id, (reported, reported_artifacts)).await?,
     };
-    let kept = difference.kept(&stored);
+    let kept = difference.kept(&stored, now);
     let Difference { before, artifacts, pods } = difference;
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         if is_confirmed_by_another {

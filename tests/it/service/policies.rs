@@ -171,6 +171,34 @@ async fn trail_compliance_changes_with_attestations_and_with_the_template(databa
     assert_eq!(verdicts(&service).await, compliant);
 }
 
+async fn trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_trail(database: Database) {
+    let flow = "    flows: [{name: cart, template: {attestations: [{name: review, type: junit}]}}]";
+    let options = Options { bootstrap: bootstrap(1, flow), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    let review = async |failures: u32| {
+        let data = json!({
+            "attestation_name": "review",
+            "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0}],
+        });
+        service.attest(ADMIN, "cart", "t1", form(&data)).await.expect(201);
+    };
+    review(1).await;
+    let reported = json!({"fingerprint": digest('a'), "filename": "cart:1", "git_commit": "c".repeat(40),
+                          "build_url": "https://x", "commit_url": "https://x", "trail_name": "t1"});
+    let request = service.request(Method::POST, ADMIN, "/artifacts/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(reported.to_string());
+    Response::from_request(request).await.expect(201);
+    put(&service, ADMIN, "trails", "trail-compliance: {required: true}").await.expect(201);
+    run(&service, "prod", "a").await;
+    attach(&service, "prod", &["trails"]).await.expect(200);
+    let not = r#"prod NON-COMPLIANT ["trails v1: the trail t1 of the flow cart is not compliant"]"#;
+    assert_eq!(verdicts(&service).await, [not]);
+    review(0).await;
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+    review(1).await;
+    assert_eq!(verdicts(&service).await, [not]);
+}
+
 async fn namespaces_and_approvals_are_evaluated(database: Database) {
     let approval = |by: &str| {
         let sign_off = format!("{{by: {by}, at: 2026-09-01T12:00:00Z}}");
@@ -427,6 +455,7 @@ async fn policy_that_is_attached_while_it_is_replaced_applies_in_its_last_versio
 super::on_both!(
     policy_is_created_attached_changed_and_detached,
     trail_compliance_changes_with_attestations_and_with_the_template,
+    trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_trail,
     namespaces_and_approvals_are_evaluated,
     attestation_that_becomes_too_old_makes_the_environment_non_compliant,
     image_pattern_of_the_allow_list_covers_images_by_name,
