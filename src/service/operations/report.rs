@@ -172,7 +172,7 @@ impl<'a> Difference<'a> {
         Ok(Some((stored, difference)))
     }
 
-    /// The artifacts that keep their verdicts. None if the environment was evaluated with a clock that has been set back.
+    /// The artifacts that keep their verdicts: none if the environment was evaluated with a clock that has been set back.
     fn kept(&self, environment: &LockedEnvironment, now: Timestamp) -> BTreeMap<Fingerprint, Verdict> {
         let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
         let ahead = environment.evaluated_at.map_or(Duration::ZERO, |at| at.since(now));
