@@ -5,53 +5,32 @@
 //! so that other changes of the organization need not wait long.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sqlx::types::Uuid;
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::{Evaluating, MAX_ENVIRONMENTS};
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::Timestamp;
-use crate::process::error_causes;
 use crate::service::app::App;
+use crate::service::maintenance::periodic::repeat;
 use crate::store;
 use crate::store::evaluation_queue::QueuedEnvironment;
 
-/// Interval between log lines while environments cannot be evaluated.
-const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
-
 /// Evaluates until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.limits.evaluation_interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failures = FailureLog::new(REMINDER_INTERVAL);
+    let every = app.limits.evaluation_interval;
+    repeat(every, &shutdown, "evaluate queued environments", || drain(&app, &shutdown)).await;
+}
+
+/// Evaluates until the queue is empty.
+async fn drain(app: &App, shutdown: &CancellationToken) -> Result<(), store::Error> {
+    let queued = queue_due(app, || shutdown.is_cancelled()).await;
     loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            _ = interval.tick() => {}
-        }
-        let drained = async {
-            let queued = queue_due(&app, || shutdown.is_cancelled()).await;
-            loop {
-                measure(&app).await?;
-                if !evaluate_batch(&app, || shutdown.is_cancelled()).await? {
-                    return queued;
-                }
-            }
-        };
-        match drained.await {
-            Ok(()) => {
-                failures.recovered(Instant::now());
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to evaluate queued environments: {cause}");
-                }
-            }
+        measure(app).await?;
+        if !evaluate_batch(app, || shutdown.is_cancelled()).await? {
+            return queued;
         }
     }
 }

@@ -2,16 +2,12 @@
 //!
 //! Every replica runs this task; the database decides which one writes a checkpoint.
 
-use std::time::Instant;
-
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::periodic::repeat;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::CheckpointContent;
-use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::{Timestamp, Trigger};
-use crate::process::error_causes;
 use crate::process::signing::SigningError;
 use crate::service::app::App;
 use crate::store;
@@ -30,26 +26,7 @@ enum CheckpointError {
 /// Writes checkpoints until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let every = app.limits.checkpoint_interval;
-    let mut interval = tokio::time::interval(every);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut failures = FailureLog::new(every);
-    loop {
-        tokio::select! {
-            () = shutdown.cancelled() => return,
-            _ = interval.tick() => {}
-        }
-        match write(&app).await {
-            Ok(()) => {
-                failures.recovered(Instant::now());
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to write the checkpoints of the logs: {cause}");
-                }
-            }
-        }
-    }
+    repeat(every, &shutdown, "write the checkpoints of the logs", || write(&app)).await;
 }
 
 /// Writes the checkpoints that are due. An earlier one of another replica counts if it is less than an interval old, with a

@@ -7,6 +7,7 @@ pub(crate) mod admin;
 pub(crate) mod checkpoint;
 pub(crate) mod clock;
 pub(crate) mod metrics;
+pub(crate) mod periodic;
 pub(crate) mod random;
 pub(crate) mod retention;
 pub(crate) mod silence;
