@@ -271,6 +271,34 @@ async fn attestation_that_becomes_too_old_makes_the_environment_non_compliant(da
     .await;
 }
 
+/// The artifact becomes part of a flow whose attestations expire, and stays compliant until then.
+async fn attestation_that_is_required_only_now_becomes_too_old(database: Database) {
+    let limits = supercargo::service::Limits {
+        evaluation_interval: std::time::Duration::from_millis(20),
+        ..Options::default().limits
+    };
+    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    run(&service, "prod", "a").await;
+    let fresh = "attestations: [{name: unit, type: junit, max_age: 1h, if: '${{ flow.name == \"cart\" }}'}]";
+    put(&service, ADMIN, "fresh", fresh).await.expect(201);
+    attach(&service, "prod", &["fresh"]).await.expect(200);
+    attest(&service, "other", "t", "unit", 'a', 0).await;
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+    assert_eq!(service.database.rows("SELECT evaluate_at FROM environments").await, [""], "nothing expires");
+    attest(&service, "cart", "t", "unit", 'a', 0).await;
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+    for statement in [
+        "UPDATE latest_attestations SET created_at = created_at - 3600000000",
+        "UPDATE environments SET compliant_until = compliant_until - 3600000000, evaluate_at = evaluate_at - 3600000000",
+    ] {
+        service.database.execute(statement).await;
+    }
+    super::eventually("the attestation expires", async || {
+        verdicts(&service).await.concat().contains("of the flow cart is too old since ")
+    })
+    .await;
+}
+
 async fn image_pattern_of_the_allow_list_covers_images_by_name(database: Database) {
     let file = |generation, image: &str| {
         bootstrap(
@@ -458,6 +486,7 @@ super::on_both!(
     trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_trail,
     namespaces_and_approvals_are_evaluated,
     attestation_that_becomes_too_old_makes_the_environment_non_compliant,
+    attestation_that_is_required_only_now_becomes_too_old,
     image_pattern_of_the_allow_list_covers_images_by_name,
     declared_policy_is_the_files_and_a_removed_one_is_detached,
     invalid_policy_is_rejected_and_nothing_is_recorded,
