@@ -17,6 +17,7 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
     }
 
 # Builds the dependencies with an empty program, so that the layer is cached.
+COPY .cargo .cargo/
 COPY Cargo.toml Cargo.lock ./
 RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
     scripts/as-released cargo build --locked --profile dist
