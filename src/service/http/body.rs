@@ -2,7 +2,8 @@
 //!
 //! Operations read every body through [`Paced`] and hold a [`Share`] of the memory until its contents are recorded.
 
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -115,11 +116,48 @@ impl Share {
 /// A received body.
 pub(crate) struct Received {
     /// The bytes of the body.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Buffer,
     /// SHA-256 of the bytes.
     pub(crate) hash: Fingerprint,
     /// The memory of the body, to be held until its contents are recorded.
     pub(crate) share: Share,
+}
+
+/// The bytes of a body. Large buffers are used again: the allocator would return their memory to the kernel each time.
+pub(crate) struct Buffer(Vec<u8>);
+
+/// Unused buffers, at most [`MAX_UNUSED`] of [`LARGE`] to [`MAX_PREALLOCATED_BYTES`] bytes.
+static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const MAX_UNUSED: usize = 8;
+const LARGE: usize = 64 * 1024;
+
+impl Buffer {
+    fn with_capacity(capacity: usize) -> Self {
+        let unused = UNUSED.lock().ok().filter(|_| capacity >= LARGE);
+        let mut bytes = unused.and_then(|mut unused| unused.pop()).unwrap_or_default();
+        bytes.reserve(capacity);
+        Self(bytes)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if (LARGE..=MAX_PREALLOCATED_BYTES).contains(&self.0.capacity())
+            && let Ok(mut unused) = UNUSED.lock()
+            && unused.len() < MAX_UNUSED
+        {
+            self.0.clear();
+            unused.push(std::mem::take(&mut self.0));
+        }
+    }
 }
 
 /// A body that is being received; it fails when it is slower than its [`Pace`].
@@ -165,15 +203,15 @@ impl Paced {
     ) -> Result<Received, Problem> {
         // An announced length is not allocated before the bytes arrive.
         let capacity = usize::try_from(expected.min(max)).unwrap_or_default().min(MAX_PREALLOCATED_BYTES);
-        let mut bytes = Vec::with_capacity(capacity);
+        let mut bytes = Buffer::with_capacity(capacity);
         let mut hash = FingerprintHasher::default();
         while let Some(chunk) = self.next().await? {
-            if bytes.len() as u64 + chunk.len() as u64 > max {
+            if bytes.0.len() as u64 + chunk.len() as u64 > max {
                 return Err(Problem::too_large(what, max));
             }
             share.grow(chunk.len()).await?;
             hash.update(&chunk);
-            bytes.extend_from_slice(&chunk);
+            bytes.0.extend_from_slice(&chunk);
         }
         Ok(Received { bytes, hash: hash.finish(), share })
     }
@@ -189,4 +227,17 @@ pub(crate) fn content_length(headers: &HeaderMap, what: &str, max: u64) -> Resul
         return Err(Problem::too_large(what, max));
     }
     Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_that_is_used_again_is_empty() {
+        let mut bytes = Buffer::with_capacity(LARGE);
+        bytes.0.push(b'a');
+        drop(bytes);
+        assert!(Buffer::with_capacity(LARGE).is_empty());
+    }
 }
