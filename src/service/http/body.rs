@@ -2,15 +2,15 @@
 //!
 //! Operations read every body through [`Paced`] and hold a [`Share`] of the memory until its contents are recorded.
 
-use std::ops::Deref;
-use std::sync::{Arc, Mutex};
+use std::ops::{Deref, DerefMut, RangeInclusive};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::problem::Problem;
@@ -123,39 +123,47 @@ pub(crate) struct Received {
     pub(crate) share: Share,
 }
 
-/// The bytes of a body. Large buffers are used again: the allocator would return their memory to the kernel each time.
-pub(crate) struct Buffer(Vec<u8>);
+/// The bytes of a body. A large one is in a buffer that is used again, if there is one: the allocator would return its memory
+/// to the kernel each time.
+pub(crate) enum Buffer {
+    Reused(MutexGuard<'static, Vec<u8>>),
+    New(Vec<u8>),
+}
 
-/// Unused buffers, at most [`MAX_UNUSED`] of [`LARGE`] to [`MAX_PREALLOCATED_BYTES`] bytes.
-static UNUSED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-const MAX_UNUSED: usize = 8;
-const LARGE: usize = 64 * 1024;
+/// Buffers for large bodies, locked while they are used.
+type Reused<const COUNT: usize> = [Mutex<Vec<u8>>; COUNT];
+static REUSED: Reused<8> = [const { Mutex::const_new(Vec::new()) }; _];
+
+/// Capacities of reused buffers, in bytes.
+const LARGE: RangeInclusive<usize> = 64 * 1024..=MAX_PREALLOCATED_BYTES;
 
 impl Buffer {
-    fn with_capacity(capacity: usize) -> Self {
-        let unused = UNUSED.lock().ok().filter(|_| capacity >= LARGE);
-        let mut bytes = unused.and_then(|mut unused| unused.pop()).unwrap_or_default();
-        bytes.reserve(capacity);
-        Self(bytes)
+    fn with_capacity<const COUNT: usize>(reused: &'static Reused<COUNT>, capacity: usize) -> Self {
+        let is_large = LARGE.contains(&capacity);
+        let free = reused.iter().filter(|_| is_large).find_map(|buffer| buffer.try_lock().ok());
+        let mut buffer = free.map_or_else(|| Self::New(Vec::new()), Self::Reused);
+        buffer.clear();
+        buffer.reserve_exact(capacity);
+        buffer
     }
 }
 
 impl Deref for Buffer {
-    type Target = [u8];
+    type Target = Vec<u8>;
 
-    fn deref(&self) -> &[u8] {
-        &self.0
+    fn deref(&self) -> &Vec<u8> {
+        match self {
+            Self::Reused(bytes) => bytes,
+            Self::New(bytes) => bytes,
+        }
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        if (LARGE..=MAX_PREALLOCATED_BYTES).contains(&self.0.capacity())
-            && let Ok(mut unused) = UNUSED.lock()
-            && unused.len() < MAX_UNUSED
-        {
-            self.0.clear();
-            unused.push(std::mem::take(&mut self.0));
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        match self {
+            Self::Reused(bytes) => bytes,
+            Self::New(bytes) => bytes,
         }
     }
 }
@@ -201,17 +209,17 @@ impl Paced {
         expected: u64,
         mut share: Share,
     ) -> Result<Received, Problem> {
-        // An announced length is not allocated before the bytes arrive.
+        // A longer announced length is not allocated before the bytes arrive.
         let capacity = usize::try_from(expected.min(max)).unwrap_or_default().min(MAX_PREALLOCATED_BYTES);
-        let mut bytes = Buffer::with_capacity(capacity);
+        let mut bytes = Buffer::with_capacity(&REUSED, capacity);
         let mut hash = FingerprintHasher::default();
         while let Some(chunk) = self.next().await? {
-            if bytes.0.len() as u64 + chunk.len() as u64 > max {
+            if bytes.len() as u64 + chunk.len() as u64 > max {
                 return Err(Problem::too_large(what, max));
             }
             share.grow(chunk.len()).await?;
             hash.update(&chunk);
-            bytes.0.extend_from_slice(&chunk);
+            bytes.extend_from_slice(&chunk);
         }
         Ok(Received { bytes, hash: hash.finish(), share })
     }
@@ -234,10 +242,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffer_that_is_used_again_is_empty() {
-        let mut bytes = Buffer::with_capacity(LARGE);
-        bytes.0.push(b'a');
-        drop(bytes);
-        assert!(Buffer::with_capacity(LARGE).is_empty());
+    fn large_buffer_is_used_again_after_its_body() {
+        static ONE: Reused<1> = [Mutex::const_new(Vec::new())];
+        let buffer = |capacity| Buffer::with_capacity(&ONE, capacity);
+        let (most, over) = (*LARGE.end(), *LARGE.end() + 1);
+        assert!(matches!(buffer(100), Buffer::New(_)));
+        assert!(matches!(buffer(over), Buffer::New(_)));
+        let mut first = buffer(*LARGE.start());
+        first.push(b'a');
+        assert!(matches!(first, Buffer::Reused(_)));
+        assert!(matches!(buffer(most), Buffer::New(_)), "the only one is in use");
+        drop(first);
+        let second = buffer(most);
+        assert!(matches!(second, Buffer::Reused(_)) && second.is_empty() && second.capacity() == most);
     }
 }

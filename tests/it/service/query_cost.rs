@@ -331,3 +331,11 @@ async fn limit_of_new_environments_reads_no_older_ones() {
     drop(transaction);
     store.close().await;
 }
+
+/// `.cargo/config.toml` sets these options.
+#[tokio::test]
+async fn sqlite_takes_no_lock_for_each_allocation_and_page() {
+    let options = Database::sqlite().rows("PRAGMA compile_options").await;
+    assert!(options.iter().any(|option| option == "DEFAULT_MEMSTATUS=0"), "{options:?}");
+    assert!(!options.iter().any(|option| option == "ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+}
