@@ -73,7 +73,7 @@ pub(crate) const BUDGETS: [Budget; 26] = [
     budget("serve.environments.100", "serve, attestation, runs in 100 environments", AtMost(4.0), "times"),
     budget("serve.environments.2000", "serve, attestation, runs in 2,000 environments", AtMost(100.0), "ms"),
     budget("serve.rows", "serve, any request, old rows, p99", AtMost(2.0), "times"),
-    budget("serve.noise", "serve, beside a noisy organization, p99", AtMost(2.0), "times the control"),
+    budget("serve.noise", "serve, beside a noisy organization, p99", AtMost(2.0), "times"),
 ];
 
 const fn budget(key: &'static str, label: &'static str, bound: Bound, unit: &'static str) -> Budget {

@@ -110,11 +110,11 @@ pub(super) fn measure(engine: &Engine, results: &mut Results<'_>) {
             results.add("alone", label, &alone);
             results.add("beside", label, &beside);
             results.add("control", label, &control);
-            ratio = beside.p99 / control.p99;
+            ratio = beside.p99 / alone.p99;
             println!(
-                "{:<64} {:>9.2} times alone",
+                "{:<64} {:>9.2} times the control",
                 format!("           {label}, p99"),
-                beside.p99 / alone.p99
+                beside.p99 / control.p99
             );
         }
         results.goal("serve.noise", ratio, &format!("{label}, p99, {rejected} rejected"));
