@@ -2,7 +2,6 @@
 //!
 //! Operations read every body through [`Paced`] and hold a [`Share`] of the memory until its contents are recorded.
 
-use std::ops::{Deref, DerefMut, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,10 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
-use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::buffer::{Buffer, MAX_PREALLOCATED_BYTES};
 use super::problem::Problem;
 use crate::domain::model::{Fingerprint, FingerprintHasher};
 use crate::service::limits::keyed_semaphore::KeyedSemaphore;
@@ -123,51 +123,6 @@ pub(crate) struct Received {
     pub(crate) share: Share,
 }
 
-/// The bytes of a body. A large one is in a buffer that is used again, if there is one: the allocator would return its memory
-/// to the kernel each time.
-pub(crate) enum Buffer {
-    Reused(MutexGuard<'static, Vec<u8>>),
-    New(Vec<u8>),
-}
-
-/// Buffers for large bodies, locked while they are used.
-type Reused<const COUNT: usize> = [Mutex<Vec<u8>>; COUNT];
-static REUSED: Reused<8> = [const { Mutex::const_new(Vec::new()) }; _];
-
-/// Capacities of reused buffers, in bytes.
-const LARGE: RangeInclusive<usize> = 64 * 1024..=MAX_PREALLOCATED_BYTES;
-
-impl Buffer {
-    fn with_capacity<const COUNT: usize>(reused: &'static Reused<COUNT>, capacity: usize) -> Self {
-        let is_large = LARGE.contains(&capacity);
-        let free = reused.iter().filter(|_| is_large).find_map(|buffer| buffer.try_lock().ok());
-        let mut buffer = free.map_or_else(|| Self::New(Vec::new()), Self::Reused);
-        buffer.clear();
-        buffer.reserve_exact(capacity);
-        buffer
-    }
-}
-
-impl Deref for Buffer {
-    type Target = Vec<u8>;
-
-    fn deref(&self) -> &Vec<u8> {
-        match self {
-            Self::Reused(bytes) => bytes,
-            Self::New(bytes) => bytes,
-        }
-    }
-}
-
-impl DerefMut for Buffer {
-    fn deref_mut(&mut self) -> &mut Vec<u8> {
-        match self {
-            Self::Reused(bytes) => bytes,
-            Self::New(bytes) => bytes,
-        }
-    }
-}
-
 /// A body that is being received; it fails when it is slower than its [`Pace`].
 pub(crate) struct Paced {
     body: Body,
@@ -209,9 +164,9 @@ impl Paced {
         expected: u64,
         mut share: Share,
     ) -> Result<Received, Problem> {
-        // A longer announced length is not allocated before the bytes arrive.
+        // The rest of a longer announced length is not allocated before the bytes arrive.
         let capacity = usize::try_from(expected.min(max)).unwrap_or_default().min(MAX_PREALLOCATED_BYTES);
-        let mut bytes = Buffer::with_capacity(&REUSED, capacity);
+        let mut bytes = Buffer::with_capacity(capacity);
         let mut hash = FingerprintHasher::default();
         while let Some(chunk) = self.next().await? {
             if bytes.len() as u64 + chunk.len() as u64 > max {
@@ -225,9 +180,6 @@ impl Paced {
     }
 }
 
-/// Maximum allocation before a body arrives, in bytes.
-const MAX_PREALLOCATED_BYTES: usize = 1024 * 1024;
-
 /// The announced length of a body. Returns 413 without reading the body if it is over the limit.
 pub(crate) fn content_length(headers: &HeaderMap, what: &str, max: u64) -> Result<Option<u64>, Problem> {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -235,25 +187,4 @@ pub(crate) fn content_length(headers: &HeaderMap, what: &str, max: u64) -> Resul
         return Err(Problem::too_large(what, max));
     }
     Ok(length)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_buffer_is_used_again_after_its_body() {
-        static ONE: Reused<1> = [Mutex::const_new(Vec::new())];
-        let buffer = |capacity| Buffer::with_capacity(&ONE, capacity);
-        let (most, over) = (*LARGE.end(), *LARGE.end() + 1);
-        assert!(matches!(buffer(100), Buffer::New(_)));
-        assert!(matches!(buffer(over), Buffer::New(_)));
-        let mut first = buffer(*LARGE.start());
-        first.push(b'a');
-        assert!(matches!(first, Buffer::Reused(_)));
-        assert!(matches!(buffer(most), Buffer::New(_)), "the only one is in use");
-        drop(first);
-        let second = buffer(most);
-        assert!(matches!(second, Buffer::Reused(_)) && second.is_empty() && second.capacity() == most);
-    }
 }
