@@ -253,11 +253,7 @@ async fn artifact_is_checked_against_the_templates_of_its_flows(database: Databa
 }
 
 async fn template_that_changes_by_operation_changes_the_verdicts(database: Database) {
-    let limits = supercargo::service::Limits {
-        evaluation_interval: std::time::Duration::from_millis(20),
-        ..Options::default().limits
-    };
-    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let service = TestService::start_with(database, Options::evaluating_often()).await;
     run(&service, "prod", "a").await;
     attest(&service, "cart", "t1", "unit", 'a', 0).await;
     put_policy(&service, ADMIN, "trails", "trail-compliance: {required: true}").await.expect(201);

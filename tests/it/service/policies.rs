@@ -244,18 +244,8 @@ async fn namespaces_and_approvals_are_evaluated(database: Database) {
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
 }
 
-async fn attestation_that_becomes_too_old_makes_the_environment_non_compliant(database: Database) {
-    let limits = supercargo::service::Limits {
-        evaluation_interval: std::time::Duration::from_millis(20),
-        ..Options::default().limits
-    };
-    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
-    run(&service, "prod", "a").await;
-    put(&service, ADMIN, "fresh", "attestations: [{name: unit, type: junit, max_age: 1h}]").await.expect(201);
-    attach(&service, "prod", &["fresh"]).await.expect(200);
-    attest(&service, "cart", "t", "unit", 'a', 0).await;
-    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
-    // Moves the attestation, and the expiry that followed from it, back by one hour.
+/// Moves the attestation `unit` in the flow `cart`, and the expiry that followed from it, back by one hour.
+async fn attestation_expires(service: &TestService) {
     for statement in [
         "UPDATE latest_attestations SET created_at = created_at - 3600000000",
         "UPDATE environments SET compliant_until = compliant_until - 3600000000, evaluate_at = evaluate_at - 3600000000",
@@ -263,21 +253,24 @@ async fn attestation_that_becomes_too_old_makes_the_environment_non_compliant(da
         service.database.execute(statement).await;
     }
     super::eventually("the attestation expires", async || {
-        verdicts(&service)
-            .await
-            .concat()
-            .contains("fresh v1: unit (junit) of the flow cart is too old since ")
+        verdicts(service).await.concat().contains("fresh v1: unit (junit) of the flow cart is too old since ")
     })
     .await;
 }
 
+async fn attestation_that_becomes_too_old_makes_the_environment_non_compliant(database: Database) {
+    let service = TestService::start_with(database, Options::evaluating_often()).await;
+    run(&service, "prod", "a").await;
+    put(&service, ADMIN, "fresh", "attestations: [{name: unit, type: junit, max_age: 1h}]").await.expect(201);
+    attach(&service, "prod", &["fresh"]).await.expect(200);
+    attest(&service, "cart", "t", "unit", 'a', 0).await;
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+    attestation_expires(&service).await;
+}
+
 /// The artifact becomes part of a flow whose attestations expire, and stays compliant until then.
 async fn attestation_that_is_required_only_now_becomes_too_old(database: Database) {
-    let limits = supercargo::service::Limits {
-        evaluation_interval: std::time::Duration::from_millis(20),
-        ..Options::default().limits
-    };
-    let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
+    let service = TestService::start_with(database, Options::evaluating_often()).await;
     run(&service, "prod", "a").await;
     let fresh = "attestations: [{name: unit, type: junit, max_age: 1h, if: '${{ flow.name == \"cart\" }}'}]";
     put(&service, ADMIN, "fresh", fresh).await.expect(201);
@@ -287,16 +280,7 @@ async fn attestation_that_is_required_only_now_becomes_too_old(database: Databas
     assert_eq!(service.database.rows("SELECT evaluate_at FROM environments").await, [""], "nothing expires");
     attest(&service, "cart", "t", "unit", 'a', 0).await;
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
-    for statement in [
-        "UPDATE latest_attestations SET created_at = created_at - 3600000000",
-        "UPDATE environments SET compliant_until = compliant_until - 3600000000, evaluate_at = evaluate_at - 3600000000",
-    ] {
-        service.database.execute(statement).await;
-    }
-    super::eventually("the attestation expires", async || {
-        verdicts(&service).await.concat().contains("of the flow cart is too old since ")
-    })
-    .await;
+    attestation_expires(&service).await;
 }
 
 async fn image_pattern_of_the_allow_list_covers_images_by_name(database: Database) {

@@ -72,6 +72,15 @@ pub struct Options {
     pub files: Vec<(&'static str, String)>,
 }
 
+impl Options {
+    /// With a second task that evaluates due and queued environments at once.
+    pub fn evaluating_often() -> Self {
+        let mut options = Self::default();
+        options.limits.evaluation_interval = Duration::from_millis(20);
+        options
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
