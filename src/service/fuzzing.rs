@@ -53,7 +53,7 @@ pub(crate) fn attestation<T: AttestationType>(
 
 /// Reads the body of a report.
 pub(crate) fn report(bytes: &[u8]) -> Result<NormalizedReport, Rejection> {
-    json::read::<K8sReport<'_>>("the report", bytes).map(NormalizedReport::new).map_err(Rejection::from)
+    json::read_with::<K8sReport<'_>, _>("the report", bytes, NormalizedReport::parse).map_err(Rejection::from)
 }
 
 /// Reads a bootstrap file, and the files that it refers to.

@@ -40,15 +40,16 @@ macro_rules! rows {
     ($transaction:expr, $columns:literal, $select:expr, |$query:ident| $bind:expr) => {
         match $transaction {
             $crate::store::Transaction::Sqlite(transaction) => {
-                let $query = sqlx::query_scalar(concat!(
+                let $query = sqlx::query(concat!(
                     "SELECT json_group_array(json_array(",
                     $columns,
                     ")) FROM (",
                     $select,
                     ")"
                 ));
-                let json: String = $bind.fetch_one(&mut **transaction).await?;
-                serde_json::from_str(&json).map_err(|_| $crate::store::Error::Unreadable("rows"))?
+                let row = $bind.fetch_one(&mut **transaction).await?;
+                let json: &str = sqlx::Row::try_get(&row, 0)?;
+                serde_json::from_str(json).map_err(|_| $crate::store::Error::Unreadable("rows"))?
             }
             $crate::store::Transaction::Postgres(transaction) => {
                 let $query = sqlx::query($select);

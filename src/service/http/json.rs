@@ -39,19 +39,30 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     Ok((read(what, &bytes)?, share))
 }
 
-/// Reads a JSON object; serde would also accept an array of the struct's fields. Only invalid input is parsed a second
-/// time, to find the path of the error.
+/// Reads a JSON object; serde would also accept an array of the struct's fields.
 pub(crate) fn read<'de, T: Deserialize<'de>>(what: &str, bytes: &'de [u8]) -> Result<T, Problem> {
+    read_with::<T, T>(what, bytes, serde_json::from_slice)
+}
+
+/// As [`read`], with another parser of the same input. Only invalid input is parsed as `T`, to find the path of the error.
+pub(crate) fn read_with<'de, T: Deserialize<'de>, R>(
+    what: &str,
+    bytes: &'de [u8],
+    parse: impl FnOnce(&'de [u8]) -> serde_json::Result<R>,
+) -> Result<R, Problem> {
     if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
         return Err(Problem::invalid(format!("failed to parse {what}: expected an object")));
     }
-    let error = match serde_json::from_slice(bytes) {
+    let error = match parse(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let place =
-        serde_path_to_error::deserialize::<_, T>(&mut reader).err().map(|error| error.path().to_string());
+    let (place, error) = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(found) => (Some(found.path().to_string()), found.into_inner()),
+        // The error is behind the object.
+        Ok(_) => (None, error),
+    };
     let why = Escaped(&shortened(&error.to_string(), MAX_QUOTED_CHARS)).to_string();
     match place.filter(|place| place != "." && !error.is_syntax() && !error.is_eof()) {
         Some(place) => Err(Problem::field(Escaped(&shortened(&place, MAX_QUOTED_CHARS)).to_string(), &why)),

@@ -57,9 +57,19 @@ impl Links {
         self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]).into()
     }
 
-    /// The page of an environment.
-    pub(crate) fn environment(&self, organization: &str, environment: &str) -> BTreeMap<&'static str, Link> {
-        BTreeMap::from([("html", Link { href: self.environment_page(organization, environment) })])
+    /// The pages of environments of one organization.
+    pub(crate) fn environments(
+        &self,
+        organization: &str,
+    ) -> impl Fn(&str) -> BTreeMap<&'static str, Link> + use<> {
+        let all = self.below(&["ui"], &[organization, "environments"]);
+        move |environment| {
+            let mut url = all.clone();
+            if let Ok(mut path) = url.path_segments_mut() {
+                path.push(environment);
+            }
+            BTreeMap::from([("html", link(&url))])
+        }
     }
 
     /// The URL of that page.

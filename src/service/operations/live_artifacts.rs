@@ -1,6 +1,6 @@
 //! Operation 4: the live artifacts of a repository.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -8,8 +8,8 @@ use axum::http::Uri;
 use axum::response::Response;
 
 use crate::domain::model::{
-    Embedded, EmbeddedArtifact, EmbeddedEnvironment, LiveArtifact, LiveArtifacts, Provider, RepositoryName,
-    Timestamp, at_provider,
+    Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider,
+    RepositoryName, Timestamp, at_provider,
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::openapi::NullableProvider;
@@ -72,10 +72,14 @@ pub(crate) async fn live_artifacts(
             links: links(built.fingerprint),
         })
         .collect();
+    let link = site.links.environments(&organization);
     // The rows of an environment are adjacent.
     let environments = running
         .chunk_by(|one, next| one.environment.id == next.environment.id)
-        .filter_map(|of_one| Some(response(&site, &organization, &of_one.first()?.environment, now)))
+        .filter_map(|of_one| {
+            let environment = &of_one.first()?.environment;
+            Some(response(&site, environment, link(&environment.name), now))
+        })
         .collect();
     let live_artifacts: Vec<_> = running
         .into_iter()
@@ -144,8 +148,8 @@ fn provider_of<'a>(
 
 fn response(
     site: &Site,
-    organization: &str,
     environment: &LiveEnvironment,
+    links: BTreeMap<&'static str, Link>,
     now: Timestamp,
 ) -> EmbeddedEnvironment {
     EmbeddedEnvironment {
@@ -156,6 +160,6 @@ fn response(
         is_silent: environment.validity(site.silent_after).is_silent(now),
         last_evaluated_at: environment.last_evaluated_at,
         absence: environment.absence.clone(),
-        links: site.links.environment(organization, &environment.name),
+        links,
     }
 }

@@ -107,7 +107,7 @@ async fn receive(
     drop(permit);
     let read = move || {
         let body::Received { bytes, share, .. } = body;
-        (json::read::<K8sReport<'_>>("the report", &bytes).map(NormalizedReport::new), share)
+        (json::read_with::<K8sReport<'_>, _>("the report", &bytes, NormalizedReport::parse), share)
     };
     // The parsed report holds its memory until it is recorded, while it waits for the database too.
     let (reported, mut share) = cpu.compute(read).await?;

@@ -2,6 +2,7 @@
 //!
 //! Called by the service's report operation. Pure.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{NormalizedReport, Pod, PodArtifact};
@@ -44,11 +45,18 @@ pub fn compare_pods<R>(mut running: Vec<StoredPod<R>>, reported: &NormalizedRepo
     let mut stored = running.into_iter().peekable();
     let (mut ended, mut started) = (Vec::new(), Vec::new());
     for pod in &reported.pods {
-        while let Some(gone) = stored.next_if(|stored| stored.pod < *pod) {
-            ended.push(gone.row);
-        }
-        if stored.next_if(|stored| stored.pod == *pod).is_none() {
-            started.push(pod);
+        loop {
+            match stored.peek().map(|stored| stored.pod.cmp(pod)) {
+                Some(Ordering::Less) => ended.extend(stored.next().map(|gone| gone.row)),
+                Some(Ordering::Equal) => {
+                    stored.next();
+                    break;
+                }
+                Some(Ordering::Greater) | None => {
+                    started.push(pod);
+                    break;
+                }
+            }
         }
     }
     ended.extend(stored.map(|gone| gone.row));
@@ -93,7 +101,6 @@ impl ArtifactChanges<'_> {
 mod tests {
     use super::*;
     use crate::domain::evidence::environment_status::Verdict;
-    use crate::domain::evidence::snapshot::report::K8sReport;
 
     fn reported(pods: &[(&str, i64, &str, char)]) -> NormalizedReport {
         let artifacts: Vec<_> = pods
@@ -106,7 +113,7 @@ mod tests {
             })
             .collect();
         let body = serde_json::json!({ "artifacts": artifacts }).to_string();
-        NormalizedReport::new(serde_json::from_str::<K8sReport<'_>>(&body).unwrap())
+        NormalizedReport::parse(body.as_bytes()).unwrap()
     }
 
     fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {

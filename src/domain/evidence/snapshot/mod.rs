@@ -1,6 +1,6 @@
 //! Normalizes K8S reports and compares them with the previous one.
 //!
-//! The service parses a body as [`report::K8sReport`], normalizes it, and compares it with the stored running pods
+//! The service parses and normalizes a body ([`report::NormalizedReport`]), and compares it with the stored running pods
 //! and artifacts. Pure: uses no database.
 
 pub mod change;

@@ -1,7 +1,7 @@
 //! Parses and normalizes K8S reports.
 //!
-//! The service parses a body as [`K8sReport`], which rejects invalid fields by name. [`NormalizedReport`] cannot
-//! fail and does not depend on order or duplicates.
+//! [`NormalizedReport`] does not depend on order or duplicates. Pods of one owner usually follow each other with the same
+//! text of digests and owners, which is parsed once. [`K8sReport`] has each field, and therefore names an invalid one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::fmt;
 
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp};
@@ -112,66 +113,110 @@ pub struct PodArtifact<'a> {
     pub namespaces: Vec<&'a str>,
 }
 
-impl K8sArtifact<'_> {
+/// A report whose digests and owners are parsed later.
+#[derive(Deserialize)]
+struct RawReport<'a> {
+    #[serde(rename = "type")]
+    _kind: Option<Kind>,
+    #[serde(borrow)]
+    artifacts: Vec<RawArtifact<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawArtifact<'a> {
+    #[serde(borrow)]
+    pod_name: Name<'a>,
+    #[serde(borrow)]
+    namespace: Name<'a>,
+    #[serde(borrow)]
+    digests: &'a RawValue,
+    creation_timestamp: Timestamp,
+    #[serde(borrow)]
+    owners: Option<&'a RawValue>,
+}
+
+impl<'a> RawArtifact<'a> {
     /// The identity of the pod.
-    fn key(&self) -> (&Name<'_>, &Name<'_>, Timestamp) {
+    fn key(&self) -> (&Name<'a>, &Name<'a>, Timestamp) {
         (&self.namespace, &self.pod_name, self.creation_timestamp)
+    }
+
+    /// The text of digests and owners. Equal texts are equal workloads.
+    fn workload(&self) -> (&'a str, Option<&'a str>) {
+        (self.digests.get(), self.owners.map(RawValue::get))
+    }
+
+    fn digests(&self) -> serde_json::Result<Vec<(Cow<'a, str>, Fingerprint)>> {
+        serde_json::from_str(self.digests.get()).map(|ImageDigests(pairs)| pairs)
+    }
+
+    fn owners(&self) -> serde_json::Result<Option<Owners>> {
+        self.owners.map(|owners| serde_json::from_str(owners.get())).transpose()
+    }
+
+    /// The workload of this pod and its duplicates.
+    fn merged_workload(&self, duplicates: &[Self]) -> serde_json::Result<Workload> {
+        let (mut digests, mut owners) = (self.digests()?, self.owners()?);
+        for duplicate in duplicates {
+            digests.append(&mut duplicate.digests()?);
+            owners = owners.or(duplicate.owners()?);
+        }
+        let images = digests.into_iter();
+        // Image names are unique within one entry.
+        let digests = if duplicates.is_empty() {
+            images.map(|(name, digest)| (name.into(), digest)).collect()
+        } else {
+            Digests::from_images(images.map(|(name, digest)| (name.into_owned(), digest)).collect())
+        };
+        Ok(Workload { digests, owners: owners.unwrap_or_default() })
     }
 }
 
 impl NormalizedReport {
-    /// Normalizes a report. Duplicates of a pod are merged into one pod with all digests.
-    #[must_use]
-    pub fn new(report: K8sReport<'_>) -> Self {
-        let mut artifacts = report.artifacts;
+    /// Parses and normalizes a report. Duplicates of a pod are merged into one pod with all digests.
+    ///
+    /// # Errors
+    ///
+    /// If the body is not a valid [`K8sReport`]. The error does not contain the path.
+    pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
+        let RawReport { mut artifacts, .. } = serde_json::from_slice(body)?;
         // Stable, so that the first duplicate stays first. Reports from clusters are nearly sorted.
         artifacts.sort_by(|one, other| one.key().cmp(&other.key()));
-        let mut pods: Vec<(Name<'_>, Name<'_>, Timestamp, Workload)> = Vec::with_capacity(artifacts.len());
-        let mut artifacts = artifacts.into_iter().peekable();
-        while let Some(mut artifact) = artifacts.next() {
-            let mut owners = artifact.owners.take();
-            let mut digests = std::mem::take(&mut artifact.digests.0);
-            let own_digests = digests.len();
-            while let Some(duplicate) = artifacts.next_if(|next| next.key() == artifact.key()) {
-                owners = owners.or(duplicate.owners);
-                digests.extend(duplicate.digests.0);
-            }
-            let is_unique = digests.len() == own_digests;
-            let images = digests.into_iter();
-            // Image names are unique within one entry.
-            let digests = if is_unique {
-                images.map(|(name, digest)| (name.into(), digest)).collect()
-            } else {
-                Digests::from_images(images.map(|(name, digest)| (name.into_owned(), digest)).collect())
-            };
-            let workload = Workload { digests, owners: owners.unwrap_or_default() };
-            pods.push((artifact.namespace, artifact.pod_name, artifact.creation_timestamp, workload));
-        }
         let mut workloads: BTreeMap<Fingerprint, Workload> = BTreeMap::new();
-        let mut last: Option<Fingerprint> = None;
+        let mut pods = Vec::with_capacity(artifacts.len());
+        let mut last = None;
         let mut canonical = Vec::new();
         let mut whole = Sha256::new();
-        let pods = pods
-            .into_iter()
-            .map(|(Name(namespace), Name(name), created_at, workload)| {
-                // The pods of one owner are adjacent and have the same workload, which is hashed once.
-                let known = last.filter(|hash| workloads.get(hash) == Some(&workload));
-                let hash = known.unwrap_or_else(|| hash_workload(&workload, &mut canonical));
-                last = Some(hash);
-                for part in [namespace.as_bytes(), name.as_bytes()] {
-                    // Names contain no control character, so a zero byte terminates them.
-                    whole.update(part);
-                    whole.update([0]);
-                }
-                whole.update(created_at.micros().to_be_bytes());
-                whole.update(hash.bytes());
-                if known.is_none() {
-                    workloads.entry(hash).or_insert(workload);
-                }
-                Pod { namespace: namespace.into(), name: name.into(), created_at, workload: hash }
-            })
-            .collect();
-        Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) }
+        for same in artifacts.chunk_by(|one, next| one.key() == next.key()) {
+            let Some((artifact, duplicates)) = same.split_first() else { continue };
+            let known = last.filter(|(text, _)| duplicates.is_empty() && *text == artifact.workload());
+            let hash = if let Some((_, hash)) = known {
+                hash
+            } else {
+                let workload = artifact.merged_workload(duplicates)?;
+                let hash = hash_workload(&workload, &mut canonical);
+                workloads.entry(hash).or_insert(workload);
+                hash
+            };
+            last = duplicates.is_empty().then(|| (artifact.workload(), hash));
+            let (Name(namespace), Name(name)) = (&artifact.namespace, &artifact.pod_name);
+            let created_at = artifact.creation_timestamp;
+            for part in [namespace, name] {
+                // Names contain no control character, so a zero byte terminates them.
+                whole.update(part.as_bytes());
+                whole.update([0]);
+            }
+            whole.update(created_at.micros().to_be_bytes());
+            whole.update(hash.bytes());
+            pods.push(Pod {
+                namespace: (&**namespace).into(),
+                name: (&**name).into(),
+                created_at,
+                workload: hash,
+            });
+        }
+        Ok(Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) })
     }
 
     /// The running artifacts.

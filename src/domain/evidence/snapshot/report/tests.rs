@@ -10,7 +10,11 @@ use crate::domain::live::report::Report;
 use crate::domain::live::selection::Selection;
 
 fn read(json: &str) -> Result<NormalizedReport, String> {
-    serde_json::from_str::<K8sReport<'_>>(json).map(NormalizedReport::new).map_err(|e| e.to_string())
+    let report = NormalizedReport::parse(json.as_bytes());
+    let typed = serde_json::from_str::<K8sReport<'_>>(json);
+    assert_eq!(report.is_ok(), typed.is_ok(), "{json}");
+    typed.map_err(|e| e.to_string())?;
+    report.map_err(|e| e.to_string())
 }
 
 fn pod(name: &str, digests: &str) -> String {
@@ -65,6 +69,43 @@ fn duplicates_of_a_pod_are_merged_with_all_digests() {
     let workload = reported.workloads.values().next().unwrap();
     let names: Vec<_> = workload.digests.iter().map(|(name, _)| name).collect();
     assert!(names.contains(&"y") && names.contains(&&*format!("x@sha256:{:064x}", 7)), "{:?}", names.len());
+}
+
+/// The workload of each pod, for pods with these names, owners and digests of an image.
+fn workloads(pods: &[(&str, serde_json::Value, &str)]) -> Vec<Workload> {
+    let pods: Vec<_> = pods
+        .iter()
+        .map(|(name, owners, digest)| {
+            serde_json::json!({
+                "podName": name, "namespace": "n", "creationTimestamp": 1, "owners": owners, "digests": {"x": digest},
+            })
+        })
+        .collect();
+    let reported = read(&serde_json::json!({ "artifacts": pods }).to_string()).unwrap();
+    reported.pods.iter().map(|pod| reported.workloads[&pod.workload].clone()).collect()
+}
+
+fn owners(name: &str) -> serde_json::Value {
+    serde_json::json!([{ "kind": "ReplicaSet", "name": name }])
+}
+
+#[test]
+fn pod_has_its_own_digests_and_owners_whatever_the_pod_before_has() {
+    let pods = [("a", "x", A), ("b", "x", A), ("c", "x", B), ("d", "y", B), ("e", "x", A)];
+    let all: Vec<_> = pods.iter().map(|(pod, owner, digest)| (*pod, owners(owner), *digest)).collect();
+    let alone: Vec<_> = all.iter().flat_map(|pod| workloads(std::slice::from_ref(pod))).collect();
+    assert_eq!(workloads(&all), alone);
+    assert_ne!(alone[0], alone[2]);
+    assert_ne!(alone[2], alone[3]);
+}
+
+#[test]
+fn duplicates_of_a_pod_have_the_first_owners() {
+    let duplicates = [("a", serde_json::Value::Null, A), ("a", owners("x"), A), ("a", owners("y"), A)];
+    let unowned_next = ("b", serde_json::Value::Null, A);
+    let merged = workloads(&[&duplicates[..], &[unowned_next]].concat());
+    let alone = workloads(&[("a", owners("x"), A), ("b", serde_json::Value::Null, A)]);
+    assert_eq!(merged, alone);
 }
 
 #[test]
@@ -184,9 +225,9 @@ proptest! {
         let sent: BTreeSet<_> =
             snapshot.iter().flat_map(|a| a.workload.digests.iter().map(|(_, digest)| digest).collect::<Vec<_>>()).collect();
         let body: Vec<u8> = Report::new(snapshot).chunks().flatten().collect();
-        let report = serde_json::from_slice::<K8sReport<'_>>(&body);
+        let report = NormalizedReport::parse(&body);
         prop_assert!(report.is_ok(), "{report:?}: {}", String::from_utf8_lossy(&body));
-        let kept: BTreeSet<_> = NormalizedReport::new(report.unwrap()).artifacts().into_keys().collect();
+        let kept: BTreeSet<_> = report.unwrap().artifacts().into_keys().collect();
         prop_assert_eq!(kept, sent);
     }
 }
