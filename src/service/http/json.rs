@@ -44,7 +44,7 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(what: &str, bytes: &'de [u8]) -> Re
     read_with::<T, T>(what, bytes, serde_json::from_slice)
 }
 
-/// As [`read`], with another parser of the same input. Only invalid input is parsed as `T`, to find the path of the error.
+/// Like [`read`], but calls `parse`. Invalid input is parsed again as `T`, for the path and the text of the error.
 pub(crate) fn read_with<'de, T: Deserialize<'de>, R>(
     what: &str,
     bytes: &'de [u8],
@@ -60,7 +60,7 @@ pub(crate) fn read_with<'de, T: Deserialize<'de>, R>(
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let (place, error) = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Err(found) => (Some(found.path().to_string()), found.into_inner()),
-        // The error is behind the object.
+        // `T` skips the bytes behind the object, and the encoding of ignored values.
         Ok(_) => (None, error),
     };
     let why = Escaped(&shortened(&error.to_string(), MAX_QUOTED_CHARS)).to_string();

@@ -57,7 +57,7 @@ impl Links {
         self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]).into()
     }
 
-    /// The pages of environments of one organization.
+    /// Returns a function that links to the page of an environment.
     pub(crate) fn environments(
         &self,
         organization: &str,
@@ -72,7 +72,7 @@ impl Links {
         }
     }
 
-    /// The URL of that page.
+    /// The URL of an environment's page.
     pub(crate) fn environment_page(&self, organization: &str, environment: &str) -> String {
         self.below(&["ui"], &[organization, "environments", environment]).into()
     }

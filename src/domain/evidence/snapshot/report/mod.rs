@@ -1,7 +1,8 @@
 //! Parses and normalizes K8S reports.
 //!
 //! [`NormalizedReport`] does not depend on order or duplicates. Pods of one owner usually follow each other with the same
-//! text of digests and owners, which is parsed once. [`K8sReport`] has each field, and therefore names an invalid one.
+//! text of digests and owners, which is parsed once. The service parses a rejected body again as [`K8sReport`], to find the
+//! path of the invalid field.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -142,7 +143,7 @@ impl<'a> RawArtifact<'a> {
         (&self.namespace, &self.pod_name, self.creation_timestamp)
     }
 
-    /// The text of digests and owners. Equal texts are equal workloads.
+    /// The text of digests and owners. Pods without duplicates that have equal texts have equal workloads.
     fn workload(&self) -> (&'a str, Option<&'a str>) {
         (self.digests.get(), self.owners.map(RawValue::get))
     }
@@ -159,7 +160,7 @@ impl<'a> RawArtifact<'a> {
     fn merged_workload(&self, duplicates: &[Self]) -> serde_json::Result<Workload> {
         let (mut digests, mut owners) = (self.digests()?, self.owners()?);
         for duplicate in duplicates {
-            digests.append(&mut duplicate.digests()?);
+            digests.extend(duplicate.digests()?);
             owners = owners.or(duplicate.owners()?);
         }
         let images = digests.into_iter();
@@ -178,7 +179,7 @@ impl NormalizedReport {
     ///
     /// # Errors
     ///
-    /// If the body is not a valid [`K8sReport`]. The error does not contain the path.
+    /// If the body is not a valid [`K8sReport`], or an ignored value of an owner is not UTF-8. The error has no path.
     pub fn parse(body: &[u8]) -> serde_json::Result<Self> {
         let RawReport { mut artifacts, .. } = serde_json::from_slice(body)?;
         // Stable, so that the first duplicate stays first. Reports from clusters are nearly sorted.
@@ -188,34 +189,32 @@ impl NormalizedReport {
         let mut last = None;
         let mut canonical = Vec::new();
         let mut whole = Sha256::new();
-        for same in artifacts.chunk_by(|one, next| one.key() == next.key()) {
-            let Some((artifact, duplicates)) = same.split_first() else { continue };
-            let known = last.filter(|(text, _)| duplicates.is_empty() && *text == artifact.workload());
-            let hash = if let Some((_, hash)) = known {
-                hash
-            } else {
-                let workload = artifact.merged_workload(duplicates)?;
-                let hash = hash_workload(&workload, &mut canonical);
-                workloads.entry(hash).or_insert(workload);
-                hash
+        for same in artifacts.chunk_by_mut(|one, next| one.key() == next.key()) {
+            let [artifact, duplicates @ ..] = same else { continue };
+            let hash = match last {
+                Some((text, hash)) if duplicates.is_empty() && text == artifact.workload() => hash,
+                _ => {
+                    let workload = artifact.merged_workload(duplicates)?;
+                    let hash = hash_workload(&workload, &mut canonical);
+                    workloads.entry(hash).or_insert(workload);
+                    hash
+                }
             };
             last = duplicates.is_empty().then(|| (artifact.workload(), hash));
-            let (Name(namespace), Name(name)) = (&artifact.namespace, &artifact.pod_name);
+            let names = [&mut artifact.namespace, &mut artifact.pod_name];
+            let [namespace, name] = names.map(|Name(name)| std::mem::take(name));
             let created_at = artifact.creation_timestamp;
-            for part in [namespace, name] {
+            for part in [&namespace, &name] {
                 // Names contain no control character, so a zero byte terminates them.
                 whole.update(part.as_bytes());
                 whole.update([0]);
             }
             whole.update(created_at.micros().to_be_bytes());
             whole.update(hash.bytes());
-            pods.push(Pod {
-                namespace: (&**namespace).into(),
-                name: (&**name).into(),
-                created_at,
-                workload: hash,
-            });
+            pods.push(Pod { namespace: namespace.into(), name: name.into(), created_at, workload: hash });
         }
+        // Many entries may be duplicates of few pods.
+        pods.shrink_to_fit();
         Ok(Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) })
     }
 

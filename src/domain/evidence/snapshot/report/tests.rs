@@ -90,7 +90,7 @@ fn owners(name: &str) -> serde_json::Value {
 }
 
 #[test]
-fn pod_has_its_own_digests_and_owners_whatever_the_pod_before_has() {
+fn pod_after_another_workload_keeps_its_own_digests_and_owners() {
     let pods = [("a", "x", A), ("b", "x", A), ("c", "x", B), ("d", "y", B), ("e", "x", A)];
     let all: Vec<_> = pods.iter().map(|(pod, owner, digest)| (*pod, owners(owner), *digest)).collect();
     let alone: Vec<_> = all.iter().flat_map(|pod| workloads(std::slice::from_ref(pod))).collect();
@@ -106,6 +106,19 @@ fn duplicates_of_a_pod_have_the_first_owners() {
     let merged = workloads(&[&duplicates[..], &[unowned_next]].concat());
     let alone = workloads(&[("a", owners("x"), A), ("b", serde_json::Value::Null, A)]);
     assert_eq!(merged, alone);
+}
+
+#[test]
+fn ignored_value_of_an_owner_must_be_utf_8() {
+    let body = |text: &[u8]| {
+        let [start, end] = [
+            &br#"{"artifacts":[{"podName":"p","namespace":"n","digests":{},"owners":[{"x":""#[..],
+            b"\"}],\"creationTimestamp\":1}]}",
+        ];
+        NormalizedReport::parse(&[start, text, end].concat())
+    };
+    assert!(body("ü".as_bytes()).is_ok());
+    assert!(body(b"\xff").unwrap_err().to_string().contains("invalid unicode"));
 }
 
 #[test]
