@@ -57,24 +57,21 @@ impl Links {
         self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]).into()
     }
 
-    /// Returns a function that links to the page of an environment.
-    pub(crate) fn environments(
-        &self,
-        organization: &str,
-    ) -> impl Fn(&str) -> BTreeMap<&'static str, Link> + use<> {
+    /// Returns a function that builds the URL of an environment's page from a common start.
+    pub(crate) fn environment_pages(&self, organization: &str) -> impl Fn(&str) -> String + use<> {
         let all = self.below(&["ui"], &[organization, "environments"]);
         move |environment| {
             let mut url = all.clone();
             if let Ok(mut path) = url.path_segments_mut() {
                 path.push(environment);
             }
-            BTreeMap::from([("html", link(&url))])
+            url.into()
         }
     }
 
     /// The URL of an environment's page.
     pub(crate) fn environment_page(&self, organization: &str, environment: &str) -> String {
-        self.below(&["ui"], &[organization, "environments", environment]).into()
+        self.environment_pages(organization)(environment)
     }
 
     /// The URL of a rule on the page of its policy, or of that page.

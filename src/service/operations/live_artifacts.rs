@@ -72,13 +72,13 @@ pub(crate) async fn live_artifacts(
             links: links(built.fingerprint),
         })
         .collect();
-    let link = site.links.environments(&organization);
+    let page = site.links.environment_pages(&organization);
     // The rows of an environment are adjacent.
     let environments = running
         .chunk_by(|one, next| one.environment.id == next.environment.id)
         .filter_map(|of_one| {
             let environment = &of_one.first()?.environment;
-            Some(response(&site, environment, link(&environment.name), now))
+            Some(response(&site, environment, page(&environment.name), now))
         })
         .collect();
     let live_artifacts: Vec<_> = running
@@ -146,12 +146,7 @@ fn provider_of<'a>(
     if matching > 1 { repository.known.selector().parse().ok() } else { Some(provider) }
 }
 
-fn response(
-    site: &Site,
-    environment: &LiveEnvironment,
-    links: BTreeMap<&'static str, Link>,
-    now: Timestamp,
-) -> EmbeddedEnvironment {
+fn response(site: &Site, environment: &LiveEnvironment, page: String, now: Timestamp) -> EmbeddedEnvironment {
     EmbeddedEnvironment {
         id: environment.id.to_string(),
         name: environment.name.clone(),
@@ -160,6 +155,6 @@ fn response(
         is_silent: environment.validity(site.silent_after).is_silent(now),
         last_evaluated_at: environment.last_evaluated_at,
         absence: environment.absence.clone(),
-        links,
+        links: BTreeMap::from([("html", Link { href: page })]),
     }
 }
