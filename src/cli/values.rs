@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 
-use crate::domain::model::Timestamp;
+use crate::domain::attestation::provenance::web_url;
+use crate::domain::model::{InvalidText, ShortText, Text, Timestamp};
 
 /// Treats an empty argument as absent, because a shell expands an unset variable to "".
 pub(super) fn non_empty<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {
@@ -43,4 +44,26 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|d| !d.is_zero() && d.as_secs() <= 24 * 60 * 60)
         .ok_or_else(|| "expected a duration above 0 and of at most 24h".to_owned())
+}
+
+/// Parses a name and a URL.
+pub(super) fn named_url(text: &str) -> Result<(String, String), String> {
+    let (name, url) = pair(text)?;
+    let expected = || "expected a URL with https:// or http:// after the =".to_owned();
+    Ok((name, web_url(&url).ok_or_else(expected)?))
+}
+
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+pub(super) fn short_text(text: &str) -> Result<ShortText, InvalidText> {
+    ShortText::new(text)
+}
+
+pub(super) fn text(text: &str) -> Result<Text, InvalidText> {
+    Text::new(text)
 }

@@ -19,13 +19,13 @@ use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, Upload, details};
 use crate::cli::service::Service;
-use crate::cli::values::duration;
-use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance, web_url};
+use crate::cli::values::{duration, named_url, pair, short_text, text};
+use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance};
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
-    AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, InvalidText, JunitAttestation,
-    JunitFields, JunitResult, ShortText, Text, TrailName,
+    AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, JunitAttestation, JunitFields,
+    JunitResult, ShortText, Text, TrailName,
 };
 use crate::domain::retry::{Backoff, StatusClass};
 use crate::process::files::read_up_to;
@@ -70,7 +70,7 @@ pub(super) struct Junit {
     #[arg(long, value_name = "TEXT", value_parser = text)]
     description: Option<Text>,
     /// Link to a related page, as NAME=URL
-    #[arg(long, value_name = "NAME=URL", value_parser = web_page)]
+    #[arg(long, value_name = "NAME=URL", value_parser = named_url)]
     external_url: Vec<(String, String)>,
     /// Annotation, as KEY=VALUE
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
@@ -379,25 +379,4 @@ fn object(option: &'static str, pairs: &[(String, String)]) -> Result<Option<Fre
     }
     let object = FreeForm::new(&Value::Object(object).to_string());
     object.map(Some).map_err(|error| AttestError::Pairs(option, error))
-}
-
-fn web_page(text: &str) -> Result<(String, String), String> {
-    let (name, url) = pair(text)?;
-    let expected = || "expected a URL with https:// or http:// after the =".to_owned();
-    Ok((name, web_url(&url).ok_or_else(expected)?))
-}
-
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("expected KEY=VALUE".to_owned()),
-    }
-}
-
-fn short_text(text: &str) -> Result<ShortText, InvalidText> {
-    ShortText::new(text)
-}
-
-fn text(text: &str) -> Result<Text, InvalidText> {
-    Text::new(text)
 }
