@@ -58,8 +58,14 @@ fn file_and_standard_input_give_the_same_report() {
 
 #[test]
 fn kubectl_output_gives_the_same_report_as_the_api_server() {
-    for file in ["../kubectl/pods.json", "../kubectl/pods.yaml"] {
-        assert_eq!(from_stdin(fixture(file)).expect(0, &[]).stdout, recorded_report(), "{file}");
+    let recorded = recorded_report();
+    for (file, pod) in [("../kubectl/pods.json", "meshed-5f6b-k2x9p"), ("../kubectl/pods.yaml", "bare-pod")] {
+        let outcome = from_stdin(fixture(file));
+        let report = &outcome.expect(0, &["1 artifact ", "1 pod ended"]).stdout;
+        let artifact = report.strip_prefix(r#"{"type":"K8S","artifacts":["#).unwrap();
+        let artifact = artifact.strip_suffix("]}\n").unwrap();
+        assert!(artifact.starts_with(&format!(r#"{{"podName":"{pod}","#)), "{file}: {artifact}");
+        assert!(recorded.contains(artifact), "{file}: {artifact}");
     }
 }
 
