@@ -1,77 +1,55 @@
-"""The plain manifests in deploy: three are rendered from the chart, and the sidecar is written by hand."""
+"""The kustomizations in deploy, and the example of the sidecar."""
 
-import re
 import subprocess
-
-import kubernetes_validate
-import yaml
+import tempfile
+from pathlib import Path
 
 import manifests
-from helm import ROOT, render, values
+from helm import ROOT
 
-FOLDER = ROOT / "deploy"
-# Output of kustomize, for tests without kubectl.
-BUILT = ROOT / "tests" / "deploy"
-# Directory -> namespace.
-RENDERED = {"cluster": "supercargo", "namespaced": "shop", "cronjob": "supercargo"}
-DIRECTORIES = [*RENDERED, "sidecar-example", "projected-example"]
-HEAD_OF_BUILT = "# kubectl kustomize deploy/{}, by .ci/chart --write\n"
-# Native sidecars are on by default from 1.29.
-SIDECAR_VERSIONS = ["1.29.0", "1.32.0", kubernetes_validate.latest_version()]
-HEAD = "# ../../charts/supercargo with values.yaml, by .ci/chart --write\n"
-# Labels and annotations for Helm only.
-HELMS = re.compile(r"^ +(helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^ +annotations:\n +checksum/config: .*\n", re.MULTILINE)
-
-
-def expected():
-    """File -> content."""
-    files = {}
-    for directory, namespace in RENDERED.items():
-        given = values((FOLDER / directory / "values.yaml").read_text())
-        objects = []
-        for path, text in render(given, namespace=namespace).items():
-            if path == "templates/NOTES.txt" or path.startswith("templates/tests/"):
-                continue
-            for part in re.split(r"^---\n", text, flags=re.MULTILINE):
-                object = yaml.safe_load(part)
-                if object and object["kind"] == "ConfigMap":
-                    # kustomize generates the ConfigMap, so that a change replaces the pods.
-                    files[FOLDER / directory / "environments.yaml"] = HEAD + object["data"]["environments.yaml"].strip() + "\n"
-                elif object:
-                    objects.append(HELMS.sub("", part).strip() + "\n")
-        files[FOLDER / directory / "supercargo.yaml"] = HEAD + "---\n".join(objects)
-    return files
+# Directory -> kinds of its objects by namespace.
+EXPECTED = {
+    "deploy/cluster": {
+        None: ["ClusterRole", "ClusterRoleBinding", "Namespace"],
+        "supercargo": ["ConfigMap", "Deployment", "ServiceAccount"],
+    },
+    "deploy/namespace": {"shop": ["ConfigMap", "Deployment", "Role", "RoleBinding", "ServiceAccount"]},
+    # An overlay of it for another namespace.
+    "moved": {"team-a": ["ConfigMap", "Deployment", "Role", "RoleBinding", "ServiceAccount"]},
+    "examples/sidecar": {"shop": ["ConfigMap", "ConfigMap", "Job", "Role", "Role", "RoleBinding", "RoleBinding", "ServiceAccount"]},
+}
 
 
 def built(directory):
-    """Output of kustomize for a directory."""
-    command = ["kubectl", "kustomize", FOLDER / directory]
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
-
-
-def write_built():
-    BUILT.mkdir(exist_ok=True)
-    for directory in DIRECTORIES:
-        (BUILT / f"{directory}.yaml").write_text(HEAD_OF_BUILT.format(directory) + built(directory))
+    """Objects that kustomize builds."""
+    with tempfile.TemporaryDirectory(dir=ROOT / "target") as overlay:
+        path = overlay if directory == "moved" else ROOT / directory
+        (Path(overlay) / "kustomization.yaml").write_text("namespace: team-a\nresources: [../../deploy/namespace]\n")
+        command = ["kubectl", "kustomize", path]
+        return manifests.objects({".yaml": subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout})
 
 
 def faults(image):
     """Faults in the output of kustomize, and images of the project other than `image`."""
-    for directory in DIRECTORIES:
-        objects = manifests.objects({f"{directory}.yaml": built(directory)})
-        kept = BUILT / f"{directory}.yaml"
-        if not kept.exists() or manifests.objects({kept.name: kept.read_text()}) != objects:
-            yield f"{kept.relative_to(ROOT)} is outdated: run .ci/chart --write"
-        print(f"deploy/{directory}: " + ", ".join(f"{o['kind']} {o['metadata']['name']}" for o in objects))
-        for object in objects:
-            where = f"deploy/{directory}: {manifests.identity(object)}"
+    for directory, expected in EXPECTED.items():
+        objects = built(directory)
+        kinds = {}
+        for object in sorted(objects, key=lambda object: object["kind"]):
+            kinds.setdefault(object["metadata"].get("namespace"), []).append(object["kind"])
+            # Native sidecars are on by default from 1.29.
+            known = ["1.29.0" if object["kind"] == "Job" else manifests.versions()[0], *manifests.versions()[1:]]
+            found = list(manifests.unknown(object, known))
             pod = manifests.pod_of(object)
-            if directory in RENDERED:
-                found = list(manifests.faults(object))
-            else:
-                found = list(manifests.unknown(object, SIDECAR_VERSIONS))
-                found += manifests.not_restricted(pod["spec"]) if pod else []
-            for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"] if pod else []:
-                if "/supercargo:" in container["image"] and container["image"] != image:
-                    found.append(f"{container['name']} has {container['image']}, expected {image}")
-            yield from (f"{where}: {fault}" for fault in found)
+            if pod:
+                found += manifests.not_restricted(pod["spec"])
+                for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
+                    if "/supercargo:" in container["image"] and container["image"] != image:
+                        found.append(f"{container['name']} has {container['image']}, expected {image}")
+            # Otherwise the agent has no permissions.
+            accounts = {(o["metadata"]["name"], o["metadata"].get("namespace")) for o in objects if o["kind"] == "ServiceAccount"}
+            for subject in object.get("subjects", []):
+                if (subject["name"], subject.get("namespace")) not in accounts:
+                    found.append(f"no service account {subject}")
+            yield from (f"{directory}: {manifests.identity(object)}: {fault}" for fault in found)
+        if kinds != expected:
+            yield f"{directory}: expected {expected}, got {kinds}"

@@ -1,4 +1,4 @@
-"""Embeds the schema of the bootstrap file in the schema of the values.
+"""Embeds the schema of the bootstrap file in the schema of the values, one definition a line.
 
 Helm uses draft 7, so definitions are moved. Other differences between the drafts do not occur.
 """
@@ -9,34 +9,24 @@ from helm import CHART, ROOT
 
 SOURCE = ROOT / "examples" / "bootstrap.schema.json"
 SCHEMA = CHART / "values.schema.json"
+FIRST = '\n    "bootstrap": '
+TEXTS = {"$schema", "title", "description"}
 
 
-def definitions():
-    """Name -> schema: `bootstrap` and its references."""
-    text = SOURCE.read_text().replace('"#/$defs/', '"#/definitions/bootstrap')
-    whole = json.loads(text)
-    # Helm stores numbers as floating point, which is exact only up to this value.
-    for integer in integers(whole):
-        integer["maximum"] = 2**53 - 1
-    parts = {f"bootstrap{name}": part for name, part in whole.pop("$defs").items()}
-    whole.pop("$schema")
-    return {"bootstrap": whole, **parts}
-
-
-def integers(schema):
-    if isinstance(schema, dict):
-        if "integer" in (schema.get("type"), *(schema["type"] if isinstance(schema.get("type"), list) else [])):
-            yield schema
-        for inner in schema.values():
-            yield from integers(inner)
-    elif isinstance(schema, list):
-        for inner in schema:
-            yield from integers(inner)
+def compact(schema):
+    """The schema without texts. Helm stores numbers as floating point, which is exact only up to 2⁵³."""
+    if isinstance(schema, list):
+        return [compact(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: compact(value) for key, value in schema.items() if not isinstance(value, str) or key not in TEXTS}
+    return ({"maximum": 2**53 - 1} if "integer" in str(schema.get("type")) else {}) | inner
 
 
 def expected():
     """The expected schema of the values."""
-    schema = json.loads(SCHEMA.read_text())
-    own = {name: part for name, part in schema["definitions"].items() if not name.startswith("bootstrap")}
-    schema["definitions"] = own | definitions()
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    whole = json.loads(SOURCE.read_text().replace('"#/$defs/', '"#/definitions/bootstrap'))
+    parts = {f"bootstrap{name}": part for name, part in whole.pop("$defs").items()}
+    own = SCHEMA.read_text().split(FIRST)[0]
+    lines = [f'"{name}": {json.dumps(compact(part))}' for name, part in ({"bootstrap": whole} | parts).items()]
+    return own + "\n    " + ",\n    ".join(lines) + "\n  }\n}\n"

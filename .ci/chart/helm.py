@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "supercargo"
 RELEASE = NAMESPACE = "supercargo"
 # Additional APIs of the cluster, by case.
-APIS = {"openshift": ["security.openshift.io/v1"]}
+APIS = {"existing": ["security.openshift.io/v1"]}
 
 
 class Rejected(Exception):

@@ -1,19 +1,15 @@
 """Checks of every manifest that the chart renders."""
 
-import json
 import re
 from functools import cache
-from pathlib import Path
 
-import jsonschema
 import kubernetes_validate
 import yaml
 
-from helm import CHART
+from helm import CHART, cases, render
 
-CRDS = json.loads((Path(__file__).parent / "crds.json").read_text())
-# Names of StatefulSets and CronJobs are prefixes of the names and labels of their pods and jobs.
-MAX_NAME = {"StatefulSet": 52, "CronJob": 52}
+# The name of a StatefulSet is a prefix of the labels of its pods.
+MAX_NAME = {"StatefulSet": 52}
 
 
 class Strict(yaml.CSafeLoader):
@@ -57,15 +53,33 @@ kubernetes_validate.utils.all_versions = cache(kubernetes_validate.utils.all_ver
 kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
 
 
+def of_cases(renders):
+    for case, texts in renders.items():
+        for object in objects(texts):
+            yield from (f"{case}: {identity(object)}: {fault}" for fault in faults(object))
+
+
+def of_releases():
+    """Checks that the objects of two releases have other names, also if names are shortened."""
+    long = "a-release-whose-name-is-as-long-as-helm-allows-it-to"
+    # The last pair concatenates to the same text.
+    for pair in [((f"{long}1", "one"), (f"{long}2", "one")), (("supercargo", "a-b"), ("supercargo-a", "b"))]:
+        for case, values in cases():
+            values = {key: value for key, value in values.items() if key not in ("fullnameOverride", "serviceAccount")}
+            both = [objects(render(values, name=name, namespace=namespace)) for name, namespace in pair]
+            left, right = ({identity(object) for object in rendered} for rendered in both)
+            yield from (f"{case}: {pair[0]} and {pair[1]} share {shared}" for shared in left & right)
+            yield from (f"{identity(object)}: {fault}" for rendered in both for object in rendered for fault in faults(object))
+
+
 def faults(object):
     """Faults of one object of the chart."""
     kind, _, name = identity(object)
     if len(name) > MAX_NAME.get(kind, 63):
         yield f"the name has {len(name)} characters"
-    if object["apiVersion"].startswith("monitoring.coreos.com/"):
-        yield from (error.message for error in jsonschema.Draft7Validator(CRDS[kind]).iter_errors(object))
-        return
-    yield from unknown(object, versions())
+    # promtool checks the rules of a PrometheusRule.
+    if not object["apiVersion"].startswith("monitoring.coreos.com/"):
+        yield from unknown(object, versions())
     pod = pod_of(object)
     if pod:
         yield from not_restricted(pod["spec"])
@@ -96,8 +110,6 @@ def pod_of(object):
     match object["kind"]:
         case "Pod":
             return object
-        case "CronJob":
-            return spec["jobTemplate"]["spec"]["template"]
         case "Deployment" | "StatefulSet" | "Job":
             return spec["template"]
     return None

@@ -18,8 +18,8 @@ def build(folder):
     return (built.stdout, []) if built.returncode == 0 else ("", [built.stderr.strip()])
 
 
-def build_text(text):
-    """Builds the text of a kustomization in a directory beside those in `deploy`."""
+def build_text(text, files):
+    """Builds the text of a kustomization, with files by name, in a directory beside those in `deploy`."""
     with tempfile.TemporaryDirectory() as folder:
         deploy = Path(folder) / "deploy"
         if (ROOT / "deploy").exists():
@@ -28,8 +28,8 @@ def build_text(text):
         own.mkdir(parents=True)
         (own / "kustomization.yaml").write_text(REMOTE.sub(r"../../\1", text))
         for name in re.findall(r"^ *- ([\w-]+\.yaml)$", text, flags=re.MULTILINE):
-            # Files of the reader.
-            shutil.copy(ROOT / "deploy/sidecar-example" / name, own)
+            # Files of the reader: on the same page, or those of the example.
+            (own / name).write_text(files.get(name) or (ROOT / "examples/sidecar" / name).read_text())
         for names in re.findall(r"^ *files: \[(.*)\]$", text, flags=re.MULTILINE):
             for name in names.split(", "):
                 (own / name).write_text("something\n")

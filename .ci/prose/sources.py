@@ -4,11 +4,11 @@ import re
 from collections import namedtuple
 from pathlib import PurePath
 
-# The plain manifests in `deploy` are rendered from the chart, except the sidecar.
+# deploy/cluster is rendered from the chart.
 SCOPE = """
 *.md docs/*.md deploy/*.md charts/**/*.md tests/*.md tests/fixtures/README.md
 charts/**/*.yaml charts/**/*.tpl charts/**/NOTES.txt charts/**/values.schema.json charts/**/dashboards/*.json
-deploy/sidecar*/*.yaml examples/*.yaml .github/**/*.yaml *.toml .config/*.toml Dockerfile
+deploy/namespace/*.yaml deploy/sidecar/*.yaml examples/**/*.yaml .github/**/*.yaml *.toml .config/*.toml Dockerfile
 src/**/*.rs tests/**/*.rs benches/**/*.rs fuzz/fuzz_targets/*.rs migrations/*.sql tests/browser/*.mjs
 .ci/* .ci/**/*.py scripts/*
 """.split()

@@ -2,7 +2,6 @@
 {{- define "supercargo.agentPod" -}}
 {{- $watches := eq .how "watch" -}}
 {{- with .root -}}
-{{- $keepsState := and $watches .Values.agent.departedPods .Values.agent.state.enabled -}}
 serviceAccountName: {{ include "supercargo.serviceAccount" . | quote }}
 automountServiceAccountToken: true
 enableServiceLinks: false
@@ -31,7 +30,6 @@ containers:
       - agent
       {{- if not $watches }}
       - --once
-      - --timeout={{ .Values.cronjob.timeout }}
       {{- end }}
       - --config=/etc/supercargo/environments.yaml
       {{- if $watches }}
@@ -41,9 +39,6 @@ containers:
       {{- if not .Values.agent.departedPods }}
       - --no-departed-pods
       {{- end }}
-      {{- if $keepsState }}
-      - --state=/var/lib/supercargo/state
-      {{- end }}
       {{- end }}
       - --containers={{ .Values.agent.containers }}
       {{- if .Values.agent.excludeSelf }}
@@ -52,14 +47,9 @@ containers:
       {{- if .Values.agent.clusterIdentity }}
       - --cluster-identity
       {{- end }}
-      {{- if .Values.agent.strict }}
       - --strict
-      {{- end }}
       {{- if .Values.compliance.allowHttp }}
       - --allow-http
-      {{- end }}
-      {{- with int .Values.agent.verbosity }}
-      - -{{ repeat . "v" }}
       {{- end }}
     env:
       - name: SUPERCARGO_BASE_URL
@@ -84,10 +74,6 @@ containers:
             fieldPath: metadata.uid
       {{- with .Values.proxy.https }}
       - name: HTTPS_PROXY
-        value: {{ quote . }}
-      {{- end }}
-      {{- with .Values.proxy.all }}
-      - name: ALL_PROXY
         value: {{ quote . }}
       {{- end }}
       {{- with include "supercargo.noProxy" . }}
@@ -137,10 +123,6 @@ containers:
       - name: token
         mountPath: /var/run/secrets/supercargo
         readOnly: true
-      {{- if $keepsState }}
-      - name: state
-        mountPath: /var/lib/supercargo
-      {{- end }}
       {{- with .Values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -152,40 +134,27 @@ volumes:
         - configMap:
             name: {{ include "supercargo.fullname" . | quote }}
         {{- with include "supercargo.caBundle" . }}
-        {{- if ne . "own" }}
         {{- . | nindent 8 }}
         {{- end }}
-        {{- end }}
   - name: token
-    {{- $projected := .Values.compliance.token.projected }}
-    {{- if $projected.audience }}
+    {{- with .Values.compliance.token.projected.audience }}
     projected:
       # Readable by any user of the pod.
       defaultMode: 292 # 0444
       sources:
         - serviceAccountToken:
-            audience: {{ quote $projected.audience }}
-            expirationSeconds: {{ int64 $projected.expirationSeconds }}
+            audience: {{ quote . }}
+            expirationSeconds: 3600
             path: token
     {{- else }}
     secret:
-      secretName: {{ default (printf "%s-token" (include "supercargo.fullname" .)) .Values.compliance.token.existingSecret | quote }}
+      secretName: {{ quote .Values.compliance.token.existingSecret }}
       # Readable by any user of the pod.
       defaultMode: 292 # 0444
       items:
         - key: {{ quote .Values.compliance.token.key }}
           path: token
     {{- end }}
-  {{- if $keepsState }}
-  - name: state
-    {{- with .Values.agent.state.volume }}
-    {{- toYaml . | nindent 4 }}
-    {{- else }}
-    emptyDir:
-      # Twice the maximum size of the file, since a new one replaces it.
-      sizeLimit: 32Mi
-    {{- end }}
-  {{- end }}
   {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -197,28 +166,20 @@ nodeSelector:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.topologySpreadConstraints }}
-topologySpreadConstraints:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- $tolerations := .Values.tolerations }}
-{{- if and $watches (not (kindIs "invalid" .Values.agent.lostNodeSeconds)) }}
-{{- range list "not-ready" "unreachable" }}
-{{- $tolerations = append $tolerations (dict "key" (printf "node.kubernetes.io/%s" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" $.root.Values.agent.lostNodeSeconds) }}
-{{- end }}
-{{- end }}
-{{- with $tolerations }}
 tolerations:
+  # Moves the agent from a lost node after 30 s instead of the default of five minutes.
+  - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 30}
+  - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 30}
+  {{- with .Values.tolerations }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* Source of the projected volume with the certificate authorities; `own` if they are in the agent's ConfigMap. */}}
+{{/* Source of the projected volume with the certificate authorities. */}}
 {{- define "supercargo.caBundle" -}}
 {{- with .Values.compliance.caBundle }}
-{{- if .value }}own
-{{- else if or .configMap .secret -}}
+{{- if or .configMap .secret -}}
 - {{ ternary "configMap" "secret" (ne .configMap "") }}:
     name: {{ default .secret .configMap | quote }}
     items:
@@ -226,9 +187,4 @@ tolerations:
         path: ca.crt
 {{- end }}
 {{- end }}
-{{- end -}}
-
-{{/* Annotations of the agent's pod: a changed configuration replaces the pod. */}}
-{{- define "supercargo.agentAnnotations" -}}
-checksum/config: {{ list .Values.environments .Values.compliance.caBundle.value | toJson | sha256sum }}
 {{- end -}}

@@ -25,7 +25,6 @@
 {{- $names := list "SUPERCARGO_BASE_URL" "SUPERCARGO_ORG" "SUPERCARGO_TOKEN_FILE" "SUPERCARGO_LOG_FORMAT" "SUPERCARGO_POD_NAME" "SUPERCARGO_POD_UID" -}}
 {{- if include "supercargo.caBundle" . }}{{ $names = append $names "SUPERCARGO_CA_FILE" }}{{ end -}}
 {{- if .Values.proxy.https }}{{ $names = append $names "HTTPS_PROXY" }}{{ end -}}
-{{- if .Values.proxy.all }}{{ $names = append $names "ALL_PROXY" }}{{ end -}}
 {{- if include "supercargo.noProxy" . }}{{ $names = append $names "NO_PROXY" }}{{ end -}}
 {{- include "supercargo.checkEnv" (list "extraEnv" .Values.extraEnv $names) -}}
 {{- $namespaces := (include "supercargo.scope" . | fromJson).namespaces -}}
@@ -44,17 +43,17 @@
 {{- if and (hasPrefix "http://" $url) (not $c.allowHttp) (not (regexMatch "^http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?(/|$)" $url)) }}
 {{- fail (printf "compliance.baseUrl is %s, which would send the token unencrypted: use https (service.tls for the service of this release), or set compliance.allowHttp in a trusted network" $url) }}
 {{- end -}}
-{{- $tokens := compact (list $c.token.projected.audience $c.token.existingSecret $c.token.value) -}}
+{{- $tokens := compact (list $c.token.projected.audience $c.token.existingSecret) -}}
 {{- if gt (len $tokens) 1 }}
-{{- fail "compliance.token has more than one of projected.audience, existingSecret and value: set only one" }}
+{{- fail "compliance.token has both projected.audience and existingSecret: set only one" }}
 {{- end -}}
 {{- if not $tokens }}
-{{- fail "compliance.token is empty: set projected.audience, existingSecret or value" }}
+{{- fail "compliance.token is empty: set projected.audience or existingSecret" }}
 {{- end -}}
-{{- if gt (len (compact (list $c.caBundle.configMap $c.caBundle.secret $c.caBundle.value))) 1 }}
-{{- fail "compliance.caBundle has more than one of configMap, secret and value: set only one" }}
+{{- if and $c.caBundle.configMap $c.caBundle.secret }}
+{{- fail "compliance.caBundle has both configMap and secret: set only one" }}
 {{- end -}}
-{{- range $key, $duration := dict "agent.interval" .Values.agent.interval "agent.debounce" .Values.agent.debounce "cronjob.timeout" .Values.cronjob.timeout }}
+{{- range $key, $duration := dict "agent.interval" .Values.agent.interval "agent.debounce" .Values.agent.debounce }}
 {{- $seconds := include "supercargo.seconds" $duration | int64 -}}
 {{- if or (lt $seconds 1) (gt $seconds 86400) }}
 {{- fail (printf "%s is %s: expected 1s to 24h" $key $duration) }}
@@ -105,9 +104,6 @@
 {{- $name := include "supercargo.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
 {{- fail (printf "invalid Service name %s-serve: set fullnameOverride with lower-case letters, digits and hyphens, starting with a letter" $name) }}
-{{- end -}}
-{{- if and .Values.agent.enabled (eq (include "supercargo.serveAccount" .) (include "supercargo.serviceAccount" .)) (or $s.serviceAccount.create .Values.serviceAccount.create) }}
-{{- fail "service.serviceAccount.name equals the agent's: set another name, since the service must not have the agent's permissions" }}
 {{- end -}}
 {{- if and .Values.agent.enabled $s.bootstrap (not .Values.compliance.baseUrl) }}
 {{- $organizations := list -}}

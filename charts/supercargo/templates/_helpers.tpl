@@ -6,10 +6,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Prefix of object names: 40 characters, since names of StatefulSets and CronJobs, with suffix, may have 52. */}}
+{{/* Prefix of object names: 40 characters, since the name of a StatefulSet, with suffix, may have 52. */}}
 {{- define "supercargo.fullname" -}}
-{{- $chart := default .Chart.Name .Values.nameOverride -}}
-{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name $chart) (contains $chart .Release.Name) -}}
+{{- $name := ternary .Release.Name (printf "%s-%s" .Release.Name .Chart.Name) (contains .Chart.Name .Release.Name) -}}
 {{- include "supercargo.shortened" (list (default $name .Values.fullnameOverride) 40) -}}
 {{- end -}}
 
@@ -21,7 +20,7 @@
 {{/* Selector labels of pods, which are immutable: (list ROOT COMPONENT). */}}
 {{- define "supercargo.selector" -}}
 {{- $root := index . 0 -}}
-app.kubernetes.io/name: {{ include "supercargo.shortened" (list (default $root.Chart.Name $root.Values.nameOverride) 63) | quote }}
+app.kubernetes.io/name: {{ $root.Chart.Name }}
 app.kubernetes.io/instance: {{ quote $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
@@ -47,7 +46,7 @@ metadata:
   {{- end }}
   labels:
     {{- toYaml (merge (include "supercargo.labels" (list .root .component) | fromYaml) (default dict .labels)) | nindent 4 }}
-  {{- with merge (dict) (default dict .annotations) .root.Values.commonAnnotations }}
+  {{- with .annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -59,7 +58,7 @@ metadata:
 metadata:
   labels:
     {{- toYaml (merge (include "supercargo.selector" (list .root .component) | fromYaml) .labels .root.Values.commonLabels) | nindent 4 }}
-  {{- with merge (dict) .annotations .root.Values.commonAnnotations }}
+  {{- with .annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -71,8 +70,7 @@ metadata:
 {{- end -}}
 
 {{- define "supercargo.serviceAccount" -}}
-{{- if .Values.serviceAccount.create }}{{ default (include "supercargo.fullname" .) .Values.serviceAccount.name }}
-{{- else }}{{ default "default" .Values.serviceAccount.name }}{{ end -}}
+{{- default (ternary (include "supercargo.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
 {{- end -}}
 
 {{/* ADDRESS:PORT: (list ADDRESS PORT). */}}
@@ -116,17 +114,12 @@ metadata:
 {{- define "supercargo.scope" -}}
 {{- $all := list -}}{{- $named := list -}}{{- $exact := true -}}{{- $labels := false -}}
 {{- range .Values.environments -}}
-{{- if or (not .namespaces) .namespacesRegex .excludeNamespaces .excludeNamespacesRegex }}{{ $exact = false }}{{ end -}}
-{{- if .namespaceSelector }}{{ $exact = false }}{{ $labels = true }}{{ end -}}
+{{- if or (not .namespaces) .namespacesRegex .namespaceSelector .excludeNamespaces .excludeNamespacesRegex }}{{ $exact = false }}{{ end -}}
+{{- if .namespaceSelector }}{{ $labels = true }}{{ end -}}
 {{- $all = concat $all (default list .namespaces) -}}
 {{- if not .allowEmpty }}{{ $named = concat $named (default list .namespaces) }}{{ end -}}
 {{- end -}}
 {{- dict "namespaces" (ternary ($all | uniq | sortAlpha) list $exact) "named" ($named | uniq | sortAlpha) "labels" $labels | toJson -}}
-{{- end -}}
-
-{{/* Verbs on pods. A CronJob does not watch. */}}
-{{- define "supercargo.podVerbs" -}}
-{{- if eq .Values.mode "cronjob" }}list{{ else }}list, watch{{ end -}}
 {{- end -}}
 
 {{/* NO_PROXY without empty entries, which the program rejects. */}}

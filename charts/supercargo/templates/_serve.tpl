@@ -1,9 +1,3 @@
-{{- define "supercargo.serveAccount" -}}
-{{- $account := .Values.service.serviceAccount -}}
-{{- if $account.create }}{{ default (printf "%s-serve" (include "supercargo.fullname" .)) $account.name }}
-{{- else }}{{ default "default" $account.name }}{{ end -}}
-{{- end -}}
-
 {{/* Base URL for links in responses. */}}
 {{- define "supercargo.publicUrl" -}}
 {{- $service := .Values.service -}}
@@ -17,7 +11,7 @@
 {{- $service := .Values.service -}}
 {{- $isPostgres := ne $service.database.postgresql.existingSecret "" -}}
 {{- $port := ternary "https" "http" (ne $service.tls.existingSecret "") -}}
-serviceAccountName: {{ include "supercargo.serveAccount" . | quote }}
+serviceAccountName: {{ printf "%s-serve" (include "supercargo.fullname" .) | quote }}
 # The service does not use the API server.
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -65,13 +59,7 @@ containers:
       {{- with $service.maxReport }}
       - --max-report={{ int64 . }}
       {{- end }}
-      {{- with $service.maxAttachment }}
-      - --max-attachment={{ int64 . }}
-      {{- end }}
       - --max-invalid-tokens={{ int64 $service.maxInvalidTokens }}
-      {{- with int $service.verbosity }}
-      - -{{ repeat . "v" }}
-      {{- end }}
     env:
       - name: SUPERCARGO_LOG_FORMAT
         value: {{ $service.logFormat }}
@@ -155,8 +143,7 @@ volumes:
         - {{ ternary "secret" "configMap" (ne $existing.secret "") }}:
             name: {{ coalesce $existing.secret $existing.configMap (printf "%s-serve" (include "supercargo.fullname" .)) | quote }}
             items:
-              - key: {{ ternary "bootstrap.yaml" $existing.key (eq (print $existing.secret $existing.configMap) "") | quote }}
-                path: bootstrap.yaml
+              - {key: bootstrap.yaml, path: bootstrap.yaml}
         {{- range $service.secrets }}
         - secret:
             name: {{ quote . }}
@@ -173,12 +160,10 @@ volumes:
       secretName: {{ quote . }}
       defaultMode: 292 # 0444
   {{- end }}
-  {{- if not $isPostgres }}
-  {{- with $service.database.sqlite.existingClaim }}
+  {{- if and (not $isPostgres) $service.database.sqlite.existingClaim }}
   - name: data
     persistentVolumeClaim:
-      claimName: {{ quote . }}
-  {{- end }}
+      claimName: {{ quote $service.database.sqlite.existingClaim }}
   {{- end }}
   {{- with $service.extraVolumes }}
   {{- toYaml . | nindent 2 }}

@@ -213,8 +213,8 @@ async fn counters_of_alerts_exist_before_the_first_event() {
     wait_until_in_sync(&gate, &cluster, PROD).await;
     // `increase` ignores a series that starts at 1, so the first event would raise no alert.
     let increase = Regex::new(r"increase\((supercargo_agent_\w+)").unwrap();
-    let page = include_str!("../../../docs/metrics.md");
-    let counted: Vec<_> = increase.captures_iter(page).map(|found| found[1].to_owned()).collect();
+    let alerts = include_str!("../../../charts/supercargo/alerts/agent.yaml");
+    let counted: Vec<_> = increase.captures_iter(alerts).map(|found| found[1].to_owned()).collect();
     assert_eq!(counted.len(), 2);
     let metrics = daemon.metrics().await;
     for name in counted {

@@ -1,7 +1,9 @@
 //! The committed manifests grant the agent exactly the permissions that it uses.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use super::Need;
 use super::manifest::{Agent, Manifests, Permission};
@@ -18,35 +20,77 @@ fn difference(needs: &BTreeSet<Need>, permissions: &BTreeSet<Permission>) -> Vec
         .collect()
 }
 
-/// Manifests with agents: rendered charts, and the output of kustomize for the plain manifests.
-fn files() -> Vec<PathBuf> {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let all = ["chart", "deploy"].map(|folder| std::fs::read_dir(tests.join(folder)).unwrap());
-    let all = all.into_iter().flatten().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = all.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
+fn read(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Rendered charts.
+fn renders() -> Vec<Manifests> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chart");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "yaml")).collect();
     files.sort();
-    files
+    files.iter().map(|file| Manifests::read(file)).collect()
+}
+
+/// The manifests in `deploy`, put together as kustomize does. `.ci/chart` checks the kinds, namespaces and subjects of its
+/// output.
+fn kustomizations() -> Vec<Manifests> {
+    let generated = |name: &str, namespace: Option<&str>, data: Value| {
+        json!({"kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data})
+            .to_string()
+    };
+    let environments = |folder: &str, namespace: &str| {
+        let file = read(&format!("deploy/{folder}/environments.yaml"));
+        generated("supercargo", Some(namespace), json!({"environments.yaml": file}))
+    };
+    let cluster = read("deploy/cluster/supercargo.yaml");
+    let namespaced = cluster.split("---\n").filter(|object| !object.contains("kind: ClusterRole\n"));
+    let namespaced: Vec<_> =
+        namespaced.map(|object| object.replace(r#"namespace: "supercargo""#, "namespace: shop")).collect();
+    let rights = read("deploy/namespace/rights.yaml")
+        .replace("\n  name: supercargo\n", "\n  name: supercargo\n  namespace: shop\n")
+        .replace("\n    name: supercargo\n", "\n    name: supercargo\n    namespace: shop\n");
+    let sidecar = read("deploy/sidecar/agent.yaml")
+        .replace("\n      initContainers:", "\n      serviceAccountName: deployer\n      initContainers:");
+    let literals = json!({"baseUrl": "https://compliance.example.com", "org": "acme", "environment": "shop"});
+    [
+        ("deploy/cluster", vec![cluster.clone(), environments("cluster", "supercargo")]),
+        ("deploy/namespace", [namespaced, vec![rights, environments("namespace", "shop")]].concat()),
+        (
+            "deploy/sidecar",
+            vec![
+                sidecar,
+                read("deploy/sidecar/rights.yaml").replace("set-by-the-component", "deployer"),
+                read("examples/sidecar/rights.yaml"),
+                generated("supercargo-sidecar", None, literals),
+            ],
+        ),
+    ]
+    .map(|(folder, objects)| Manifests::parse(Path::new(folder), &objects.join("\n---\n")))
+    .into()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_grant_exactly_the_used_permissions() {
-    // Many rendered charts run the same agent.
-    let mut requests_by = BTreeMap::new();
     let mut agents = 0;
-    for manifests in files().iter().map(|file| Manifests::read(file)) {
+    let mut kinds = BTreeSet::new();
+    for manifests in renders().into_iter().chain(kustomizations()) {
         let file = manifests.file.display();
         let all = manifests.agents().into_iter();
         for Agent { options, permissions, .. } in all.filter(|agent| manifests.creates_account_of(agent)) {
             let mut needs = BTreeSet::new();
             for options in options {
-                if !requests_by.contains_key(&options) {
-                    requests_by.insert(options.clone(), requests(&options).await);
-                }
-                needs.extend(requests_by[&options].iter().cloned());
+                needs.extend(requests(&options).await);
             }
             let differences = difference(&needs, &permissions);
             assert!(differences.is_empty(), "{file}: {differences:#?}");
             agents += 1;
+            kinds.extend(permissions.iter().map(|permission| {
+                let scope = if permission.namespace.is_some() { "a namespace" } else { "the cluster" };
+                format!("{} {} in {scope}", permission.verb, permission.resource)
+            }));
         }
         assert!(
             manifests.unrelated_permissions().is_empty(),
@@ -54,7 +98,19 @@ async fn manifests_grant_exactly_the_used_permissions() {
             manifests.unrelated_permissions()
         );
     }
-    assert!(agents >= 15, "{agents} agents in {:?}", files());
+    assert_eq!(agents, 5);
+    // No kind of permission is missing in all of them.
+    let expected = [
+        "get namespaces in a namespace",
+        "get namespaces in the cluster",
+        "list namespaces in the cluster",
+        "list pods in a namespace",
+        "list pods in the cluster",
+        "watch namespaces in the cluster",
+        "watch pods in a namespace",
+        "watch pods in the cluster",
+    ];
+    assert_eq!(kinds.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 
 /// Two environments with their own namespaces and permissions.
@@ -119,18 +175,16 @@ metadata: {name: agent, namespace: tools}
 roleRef: {kind: ClusterRole, name: agent}
 subjects: [{kind: ServiceAccount, name: agent, namespace: tools}]
 ---
-kind: CronJob
+kind: Job
 metadata: {name: agent, namespace: tools}
 spec:
-  jobTemplate:
+  template:
     spec:
-      template:
-        spec:
-          serviceAccountName: agent
-          containers:
-          - name: agent
-            args: [agent, --once, --environment, prod, --namespace=$(POD_NAMESPACE)]
-            env: [{name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]
+      serviceAccountName: agent
+      containers:
+      - name: agent
+        args: [agent, --once, --environment, prod, --namespace=$(POD_NAMESPACE)]
+        env: [{name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}]
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

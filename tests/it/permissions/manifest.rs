@@ -90,7 +90,6 @@ impl Manifests {
             let spec = &object["spec"];
             let pod = match object["kind"].as_str() {
                 Some("Deployment" | "Job") => &spec["template"]["spec"],
-                Some("CronJob") => &spec["jobTemplate"]["spec"]["template"]["spec"],
                 Some("Pod") => spec,
                 _ => continue,
             };
