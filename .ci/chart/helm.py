@@ -22,11 +22,11 @@ def values(text):
     return helm_python.values_from_yaml(text) if text.strip() else {}
 
 
-def render(given, *, name=RELEASE, namespace=NAMESPACE, apis=(), chart=CHART):
+def render(given, *, name=RELEASE, namespace=NAMESPACE, apis=()):
     """Template -> text, without empty renders."""
     options = {"name": name, "namespace": namespace, "api_versions": list(apis)}
     try:
-        with helm_python.Chart.load(chart) as loaded:
+        with helm_python.Chart.load(CHART) as loaded:
             loaded.validate_schema(given)
             # The package's `render` has no parameter for the available APIs.
             rendered = _native.call_string(
