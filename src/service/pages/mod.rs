@@ -28,7 +28,7 @@ mod trail;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
@@ -36,6 +36,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use self::parts::refusal::Refusal;
 use self::session::Browser;
@@ -49,11 +50,16 @@ use super::site::Site;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                              connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
 /// Paths below `/ui/` that cannot be names of organizations.
 pub(super) const RESERVED_NAMES: [&str; 4] = ["sign-in", "sign-out", "style.css", "script.js"];
 
-/// The routes of all pages, with their middleware.
+/// The routes of all pages, with their middleware. By its headers, browsers run and load only files of this service, no
+/// site can frame a page, no link reveals its page, and no cache keeps it.
 pub(super) fn router(app: &App) -> Router<App> {
+    let header = |name, value| SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value));
     let pages = Router::new()
         .route("/", get(sign_in::home))
         .route("/style.css", get(async || file("text/css; charset=utf-8", STYLE)))
@@ -88,15 +94,22 @@ pub(super) fn router(app: &App) -> Router<App> {
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), limit_memory))
-        .layer(from_fn_with_state(app.site.clone(), secure))
+        .layer(from_fn_with_state(app.site.clone(), render_errors))
+        .layer(header(CONTENT_SECURITY_POLICY, CONTENT_POLICY))
+        .layer(header(X_FRAME_OPTIONS, "DENY"))
+        .layer(header(X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        // With "no-referrer", browsers send "null" as the Origin of a form (Fetch Standard, section 3.2).
+        .layer(header(REFERRER_POLICY, "same-origin"))
+        .layer(SetResponseHeaderLayer::if_not_present(CACHE_CONTROL, HeaderValue::from_static("no-store")))
 }
 
-/// Adds the security headers to every response below `/ui`: browsers run and load only files of this service, no site
-/// can frame a page, no link reveals its page, and no cache keeps it. Turns every error into a page, whether a handler or
-/// axum returned it.
-async fn secure(State(site): State<Site>, context: RequestContext, request: Request, next: Next) -> Response {
-    const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-                          form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Turns every error into a page, whether a handler or axum returned it.
+async fn render_errors(
+    State(site): State<Site>,
+    context: RequestContext,
+    request: Request,
+    next: Next,
+) -> Response {
     // No name contains a NUL, and PostgreSQL rejects it.
     let is_valid = !request.uri().path().contains("%00");
     let mut response = if is_valid { next.run(request).await } else { Refusal::NotFound.into_response() };
@@ -110,14 +123,6 @@ async fn secure(State(site): State<Site>, context: RequestContext, request: Requ
         }
         response = page;
     }
-    let headers = response.headers_mut();
-    let mut set = |name: HeaderName, value| headers.insert(name, HeaderValue::from_static(value));
-    set(CONTENT_SECURITY_POLICY, POLICY);
-    set(X_FRAME_OPTIONS, "DENY");
-    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
-    // With "no-referrer", browsers send "null" as the Origin of a form (Fetch Standard, section 3.2).
-    set(REFERRER_POLICY, "same-origin");
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 
