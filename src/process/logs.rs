@@ -9,11 +9,11 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 use tracing::field::Field;
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, filter};
 
@@ -69,7 +69,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
     // A failure to log cannot be logged. The default is to panic if stderr is closed.
     let builder = builder.log_internal_errors(false);
     match format {
-        Format::Json => builder.json().flatten_event(true).init(),
+        Format::Json => builder.json().flatten_event(true).with_span_list(false).init(),
         Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(TextFormat).init(),
     }
     Ok(())
@@ -133,8 +133,8 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
     }
 }
 
-/// Text lines such as `2026-01-31T12:00:00.000000Z  WARN prod: …`. Messages of supercargo contain their
-/// fields' values, so only libraries' fields are printed.
+/// Text lines such as `2026-01-31T12:00:00.000000Z  WARN prod: …`. Messages of supercargo contain the values of
+/// their fields, but not of those of their spans, such as the request ID.
 struct TextFormat;
 
 impl<S, N> FormatEvent<S, N> for TextFormat
@@ -157,7 +157,8 @@ where
         } else {
             write!(to, " {level:>5} ")?;
         }
-        if metadata.target().starts_with(env!("CARGO_PKG_NAME")) {
+        let is_own = |metadata: &Metadata<'_>| metadata.target().starts_with(env!("CARGO_PKG_NAME"));
+        if is_own(metadata) {
             event.record(&mut |field: &Field, value: &dyn fmt::Debug| {
                 if field.name() == "message" {
                     let _ = write!(to, "{value:?}");
@@ -166,6 +167,11 @@ where
         } else {
             write!(to, "{}: ", metadata.target())?;
             ctx.field_format().format_fields(to.by_ref(), event)?;
+        }
+        for span in ctx.event_scope().into_iter().flatten().filter(|span| is_own(span.metadata())) {
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
+                write!(to, " {fields}")?;
+            }
         }
         writeln!(to)
     }
@@ -186,15 +192,19 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(environment = "prod", "prod: report failed");
             tracing::info!("stopped");
+            let _request = tracing::error_span!("request", request_id = %"42").entered();
+            tracing::info!(status = 200, "GET /");
         });
         let mut text = String::new();
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();
-        for (line, expected) in text.lines().zip([" WARN prod: report failed", " INFO stopped"]) {
+        for (line, expected) in
+            text.lines().zip([" WARN prod: report failed", " INFO stopped", " INFO GET / request_id=42"])
+        {
             let (time, rest) = line.split_once(' ').unwrap();
             assert!(time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{line}");
             assert_eq!(rest, expected);
         }
-        assert_eq!(text.lines().count(), 2);
+        assert_eq!(text.lines().count(), 3);
     }
 }

@@ -1,4 +1,5 @@
-//! The access log: one log line and one count in the metrics per request.
+//! The access log: one log line and one count in the metrics per request, and its span, which adds the request ID to all of
+//! its log lines.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use super::context::RequestContext;
 use super::problem::Problem;
@@ -17,11 +19,23 @@ use crate::service::limits::{cpu_share, permit};
 /// Maximum length of a logged path, in characters.
 const MAX_PATH_CHARS: usize = 500;
 
+/// Runs a request in its span, and adds the request ID to a server error.
+pub(crate) async fn run_logged(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let entry = Entry::new(&mut request);
+    let id = Arc::clone(&entry.context.id);
+    // As an error, so that a filter which passes a log line passes the span too.
+    let span = tracing::error_span!(target: "supercargo::access", "request", request_id = %id);
+    let mut response = run(app, entry, request, next).instrument(span).await;
+    match response.extensions_mut().remove::<Problem>() {
+        Some(problem) if response.status().is_server_error() => problem.of_request(&id).into_response(),
+        _ => response,
+    }
+}
+
 /// Runs a request to its end, even if its client disconnects: dropping it while a transaction begins would return a
 /// connection with an open transaction to the pool. The number of running requests is limited, since disconnected clients
 /// no longer count as connections. A request that cannot run in time gets 503.
-pub(crate) async fn run_logged(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let entry = Entry::new(&mut request);
+async fn run(app: App, entry: Entry, request: Request, next: Next) -> Response {
     let (running, deadline) = (Arc::clone(&app.running), entry.start + app.limits.permit_timeout);
     let running =
         match permit::acquire(running, deadline, "the service has reached its limit of running requests")
@@ -34,12 +48,13 @@ pub(crate) async fn run_logged(State(app): State<App>, mut request: Request, nex
                 return response;
             }
         };
-    let answering = tokio::spawn(async move {
+    let answering = async move {
         let response = cpu_share::run(|| entry.context.cpu_share(), next.run(request)).await;
         entry.log(&app, response.status());
         drop(running);
         response
-    });
+    };
+    let answering = tokio::spawn(answering.in_current_span());
     answering.await.unwrap_or_else(|_| Problem::defect().into_response())
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use tokio::sync::OwnedSemaphorePermit;
+use tower_http::request_id::RequestId;
 
 use super::problem::Problem;
 use crate::domain::escape::Escaped;
@@ -22,6 +23,8 @@ pub(crate) struct RequestContext {
     pub(crate) peer: IpAddr,
     /// The path and query of the request.
     pub(crate) target: Arc<str>,
+    /// The ID of the request.
+    pub(crate) id: Arc<str>,
     values: Arc<Values>,
 }
 
@@ -84,7 +87,10 @@ impl RequestContext {
         // The listener adds the peer to every request.
         let peer = request.extensions().get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).into();
-        let context = Self { peer, target, values: Arc::default() };
+        // The layer outside the access log adds the ID, which is ASCII.
+        let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok());
+        let id = id.unwrap_or_default().into();
+        let context = Self { peer, target, id, values: Arc::default() };
         request.extensions_mut().insert(context.clone());
         context
     }

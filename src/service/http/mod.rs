@@ -14,6 +14,7 @@ pub(crate) mod links;
 pub(crate) mod openapi;
 pub(crate) mod parameters;
 pub(crate) mod problem;
+mod request_id;
 pub(crate) mod response;
 pub(crate) mod routes;
 pub(crate) mod snapshot_interval;

@@ -23,6 +23,9 @@ pub(crate) struct ErrorBody {
     /// The reason per invalid field or parameter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     errors: BTreeMap<String, String>,
+    /// The ID of the request, only in server errors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 /// Error responses of every operation.
@@ -78,13 +81,19 @@ const RETRY_SECONDS: u64 = 5;
 
 impl Problem {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        let body = ErrorBody { message: message.into(), errors: BTreeMap::new() };
+        let body = ErrorBody { message: message.into(), errors: BTreeMap::new(), request_id: None };
         Self { status, body, retry_after: None }
     }
 
     /// The status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
+    }
+
+    /// The error of the request with this ID.
+    pub(crate) fn of_request(mut self, id: &str) -> Self {
+        self.body.request_id = Some(id.to_owned());
+        self
     }
 
     /// The error and its details, as text.

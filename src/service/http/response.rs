@@ -68,8 +68,9 @@ pub(crate) fn stream(
     write: impl FnOnce(&mut dyn Write) -> serde_json::Result<()> + Send + 'static,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);
-    let cpu = cpu.clone();
+    let (cpu, span) = (cpu.clone(), tracing::Span::current());
     tokio::task::spawn_blocking(move || {
+        let _entered = span.entered();
         let turn = cpu.blocking_turn();
         let mut chunks = Chunks { sender, buffer: Vec::with_capacity(CHUNK), cpu, turn };
         match write(&mut chunks).map_err(io::Error::from).and_then(|()| chunks.flush()) {

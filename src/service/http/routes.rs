@@ -6,10 +6,11 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::Version;
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_request};
 use axum::response::Response;
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
 use utoipa::OpenApi;
 use utoipa::openapi::Server;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -17,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{Problem, panicked};
-use super::{access_log, openapi, response};
+use super::{access_log, openapi, request_id, response};
 use crate::service::app::App;
 use crate::service::operations::attest::types;
 use crate::service::operations::{
@@ -137,6 +138,9 @@ pub(crate) fn router(app: App) -> Router {
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(require_host))
         .layer(from_fn_with_state(app.clone(), access_log::run_logged))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
+        .layer(map_request(request_id::drop_unsafe))
         .with_state(app)
 }
 

@@ -114,7 +114,7 @@ async fn render_errors(
     let is_valid = !request.uri().path().contains("%00");
     let mut response = if is_valid { next.run(request).await } else { Refusal::NotFound.into_response() };
     if let Some(refusal) = refusal(&mut response) {
-        let mut page = refusal.render(&site, context.user());
+        let mut page = refusal.render(&site, &context);
         // Other headers stay, for example Allow and Retry-After.
         for (name, value) in response.headers() {
             if ![CONTENT_TYPE, CONTENT_LENGTH].contains(name) {

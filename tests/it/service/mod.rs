@@ -45,6 +45,7 @@ mod reading;
 mod reading_evidence;
 mod replicas;
 mod report;
+mod request_id;
 mod retention;
 mod rolling_upgrade;
 mod server;

@@ -9,7 +9,7 @@ use url::form_urlencoded::byte_serialize;
 use super::cookie::Cookie;
 use super::escape::text;
 use super::layout;
-use crate::service::http::context::SignedIn;
+use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
 use crate::service::site::Site;
 use crate::store;
@@ -32,8 +32,9 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Renders the page. `user` is the signed-in user, if known.
-    pub(crate) fn render(&self, site: &Site, user: Option<&SignedIn>) -> Response {
+    /// Renders the page.
+    pub(crate) fn render(&self, site: &Site, request: &RequestContext) -> Response {
+        let user = request.user();
         match self {
             Self::SignIn { target, cookie } => {
                 let target: String = byte_serialize(target.as_bytes()).collect();
@@ -55,6 +56,7 @@ impl Refusal {
                     @if problem.status() == StatusCode::TOO_MANY_REQUESTS {
                         p { a href=(site.links.page(&["sign-in"])) { "Sign in" } }
                     }
+                    @if problem.status().is_server_error() { p { "Request ID: " code { (request.id) } } }
                 };
                 error_page(site, user, problem.status(), "Request failed", &content)
             }
