@@ -1,4 +1,4 @@
--- The reporters of environments, and the number of their reports.
+-- The reporters of environments.
 
 -- A token or identity that reports an environment from a cluster. The latest 20 of each environment are kept.
 CREATE TABLE reporters (
@@ -11,14 +11,5 @@ CREATE TABLE reporters (
     -- Last report. Later heartbeats of the last reporter are in the row of the environment.
     last_at BIGINT NOT NULL,
     pods BIGINT NOT NULL,
-    -- Hours since the epoch, reports in this hour, and in the hour before.
-    hour BIGINT NOT NULL,
-    reports BIGINT NOT NULL,
-    previous_reports BIGINT NOT NULL,
     PRIMARY KEY (environment, name, cluster)
 );
-
--- Heartbeats since the last other report: hours since the epoch, heartbeats in this hour, and in the hour before.
-ALTER TABLE environments ADD COLUMN heartbeat_hour BIGINT NOT NULL DEFAULT 0;
-ALTER TABLE environments ADD COLUMN heartbeats BIGINT NOT NULL DEFAULT 0;
-ALTER TABLE environments ADD COLUMN previous_heartbeats BIGINT NOT NULL DEFAULT 0;

@@ -10,7 +10,6 @@ use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::log::environment_change::NewSnapshot;
-use crate::domain::evidence::reporters::hour;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment whose row is locked until the transaction ends.
@@ -67,11 +66,7 @@ pub struct ReceivedReport<'a> {
 // The time of the last report always changes, since a silence ends only with another report.
 const CONFIRM: &str = "
     UPDATE environments
-    SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
-        heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN heartbeats + 1 ELSE 1 END,
-        previous_heartbeats = CASE WHEN heartbeat_hour IN ($7, $7 + 1) THEN previous_heartbeats
-                                   WHEN heartbeat_hour + 1 = $7 THEN heartbeats ELSE 0 END,
-        heartbeat_hour = CASE WHEN heartbeat_hour = $7 + 1 THEN heartbeat_hour ELSE $7 END
+    SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
       AND last_report_at >= $1 - COALESCE(silent_after, $6)";
 
@@ -147,7 +142,6 @@ impl Store {
                     .bind(body_hash.bytes().as_slice())
                     .bind(reported_by)
                     .bind(micros(silent_after))
-                    .bind(hour(at))
                     .execute($pool)
                     .await?
                     .rows_affected()
@@ -237,8 +231,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE environments
-            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5,
-                heartbeats = 0, previous_heartbeats = 0
+            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
             WHERE id = $6";
         on!(self, |connection| {
             let update =

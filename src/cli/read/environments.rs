@@ -202,15 +202,13 @@ pub(super) struct Agents {
     common: Common,
 }
 
-const AGENTS: [Column; 9] = [
+const AGENTS: [Column; 7] = [
     ("NAME", "/name", Text),
-    ("VERSION", "/version", Text),
-    ("COMMAND", "/command", Text),
+    ("PROGRAM", "/user_agent", Text),
     ("CLUSTER", "/cluster", Text),
     ("FIRST REPORT", "/first_reported_at", Ago),
     ("LAST REPORT", "/last_reported_at", Ago),
     ("PODS", "/pods", Text),
-    ("REPORTS PER HOUR", "/reports_per_hour", Text),
     ("OVERWRITTEN", "/is_overwritten", Text),
 ];
 

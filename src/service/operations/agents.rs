@@ -4,24 +4,20 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::evidence::reporters::{Reporter, version_and_command};
 use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
 use crate::store;
+use crate::store::reporters::Reporter;
 
 /// An agent of an environment, or another client that reports it.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct ListedAgent {
     /// The name of its token, or `issuer/subject` of its identity
     pub(crate) name: String,
-    /// Version of supercargo; null for another program
-    pub(crate) version: Option<String>,
-    /// Command of supercargo, such as `agent`; null for another program
-    pub(crate) command: Option<String>,
-    /// `User-Agent` of the last report, at most 200 characters
+    /// `User-Agent` of the last report, such as `supercargo/0.1.0 (agent)`; at most 200 characters
     pub(crate) user_agent: String,
     /// UID of the cluster's namespace `kube-system`; null if the agent does not send it
     pub(crate) cluster: Option<String>,
@@ -29,9 +25,7 @@ pub(crate) struct ListedAgent {
     pub(crate) last_reported_at: Timestamp,
     /// Number of pods in the last report
     pub(crate) pods: i64,
-    /// Number of reports in the last hour, approximately
-    pub(crate) reports_per_hour: i64,
-    /// Whether another agent overwrites its reports: both reported within `silentAfter`
+    /// Whether another agent overwrites its reports: both reported in turns within `silentAfter`
     pub(crate) is_overwritten: bool,
 }
 
@@ -69,22 +63,20 @@ pub(crate) async fn read(
     };
     let reporters = transaction.reporters(environment.id).await?;
     drop(transaction);
-    let (now, recently) = (site.now(), environment.validity(site.silent_after).silent_after);
-    let agent = |reporter: &Reporter| {
-        let Reporter { name, sender, first_at, last_at, pods, counts } = reporter.clone();
-        let program = version_and_command(&sender.user_agent);
-        ListedAgent {
-            name,
-            version: program.map(|(version, _)| version.to_owned()),
-            command: program.map(|(_, command)| command.to_owned()),
-            user_agent: sender.user_agent,
-            cluster: Some(sender.cluster).filter(|cluster| !cluster.is_empty()),
-            first_reported_at: first_at,
-            last_reported_at: last_at,
-            pods,
-            reports_per_hour: counts.per_hour(now),
-            is_overwritten: reporter.is_overwritten(&reporters, now, recently),
-        }
+    let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
+    let alternate = |one: &Reporter, other: &Reporter| {
+        one.last_at.min(other.last_at) >= since.max(one.first_at).max(other.first_at)
+    };
+    let agent = |reporter: &Reporter| ListedAgent {
+        name: reporter.name.clone(),
+        user_agent: reporter.user_agent.clone(),
+        cluster: Some(reporter.cluster.clone()).filter(|cluster| !cluster.is_empty()),
+        first_reported_at: reporter.first_at,
+        last_reported_at: reporter.last_at,
+        pods: reporter.pods,
+        is_overwritten: reporters
+            .iter()
+            .any(|other| !std::ptr::eq(other, reporter) && alternate(reporter, other)),
     };
     Ok(Some(reporters.iter().map(agent).collect()))
 }

@@ -12,7 +12,7 @@ use sqlx::types::Uuid;
 
 use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::evidence::reporters::{CLUSTER_HEADER, ReportCounts, Reporter, Sender};
+use crate::domain::evidence::reporters::{CLUSTER_HEADER, Sender};
 use crate::domain::evidence::snapshot::change::{self, ArtifactChanges, PodChanges};
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport, PodArtifact};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
@@ -115,7 +115,7 @@ async fn receive(
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
     let changed =
-        record(app, caller, (organization, environment), sender, hash, (&reported, &artifacts)).await?;
+        record(app, caller, (organization, environment), &sender, hash, (&reported, &artifacts)).await?;
     drop(share);
     Ok(changed)
 }
@@ -188,7 +188,7 @@ async fn record(
     app: &App,
     caller: &Caller,
     (organization, environment): (&str, &EnvironmentName),
-    sender: Sender,
+    sender: &Sender,
     body_hash: Fingerprint,
     (reported, reported_artifacts): (&NormalizedReport, &PodArtifacts<'_>),
 ) -> Result<Changed, Problem> {
@@ -208,15 +208,8 @@ async fn record(
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
         transaction.insert_gap(stored.id, last, at).await?;
     }
-    let by = Reporter {
-        name: caller.name.clone(),
-        sender,
-        first_at: at,
-        last_at: at,
-        pods: i64::try_from(reported.pods.len()).unwrap_or(i64::MAX),
-        counts: ReportCounts::one(at),
-    };
-    transaction.record_reporter(stored.id, by).await?;
+    let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
+    transaction.record_reporter(&stored, received, sender, pods).await?;
     let is_confirmed_by_another = stored.reported_by.as_deref().is_some_and(|name| name != caller.name);
     if stored.report_hash == Some(reported.hash) {
         if is_confirmed_by_another {

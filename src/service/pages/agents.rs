@@ -10,13 +10,11 @@ use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::EnvironmentLinks;
 use super::session::OrganizationPage;
-use crate::domain::evidence::reporters::MAX_REPORTERS;
 use crate::domain::model::Timestamp;
 use crate::service::operations::agents::{self, ListedAgent};
 use crate::service::site::Site;
 
-const COLUMNS: [&str; 7] =
-    ["Agent", "Program", "Cluster", "First report", "Last report", "Pods", "Reports per hour"];
+const COLUMNS: [&str; 6] = ["Agent", "Program", "Cluster", "First report", "Last report", "Pods"];
 
 pub(super) async fn page(
     State(site): State<Site>,
@@ -36,7 +34,6 @@ pub(super) async fn page(
             p { "No reports." }
         } @else {
             (table("Agents", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
-            @if agents.len() == MAX_REPORTERS { p { "At most " (MAX_REPORTERS) " agents are kept." } }
         }
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
@@ -55,17 +52,11 @@ fn row(agent: &ListedAgent, now: Timestamp) -> Markup {
                 (text(&agent.name))
                 @if agent.is_overwritten { " " (badge("bad", "overwritten")) }
             }
-            td {
-                @match (&agent.version, &agent.command) {
-                    (Some(version), Some(command)) => { "supercargo " (text(version)) ", " (text(command)) }
-                    _ => { (text(&agent.user_agent)) }
-                }
-            }
+            td { (text(&agent.user_agent)) }
             td { (text(agent.cluster.as_deref().unwrap_or("none"))) }
             td { (timestamp(agent.first_reported_at)) }
             td { (timestamp_with_age(agent.last_reported_at, now)) }
             td { (agent.pods) }
-            td { (agent.reports_per_hour) }
         }
     }
 }

@@ -12,13 +12,13 @@ use crate::service::ADMIN;
 /// The UID of every namespace of the cluster.
 const IDENTITY: &str = "0c558854-1f14-4c86-ac4c-3f62f048bad0";
 
-/// Role, cluster and mark of each agent of `prod`.
+/// Cluster and mark of each agent of `prod`.
 async fn agents(gate: &Gate) -> Vec<Value> {
     let agents = gate.service().read("/environments/acme/prod/agents").await;
     let agents = agents.as_array().unwrap().iter();
     let described = |agent: &Value| {
-        assert_eq!(agent["version"], env!("CARGO_PKG_VERSION"));
-        json!([agent["command"], agent["cluster"], agent["is_overwritten"]])
+        assert_eq!(agent["user_agent"], concat!("supercargo/", env!("CARGO_PKG_VERSION"), " (agent)"));
+        json!([agent["cluster"], agent["is_overwritten"]])
     };
     agents.map(described).collect()
 }
@@ -29,7 +29,7 @@ async fn agent_sends_version_command_and_identity_of_its_cluster() {
     cluster.add(pod("shop", "web").image("registry.example.com/web:1", 'a'));
     let builder = || DaemonBuilder::new(&cluster, &gate).args(["--cluster-identity"]);
     start_synced(&cluster, &gate, builder()).await.stop().await;
-    let (known, unknown) = (json!(["agent", IDENTITY, false]), json!(["agent", null, false]));
+    let (known, unknown) = (json!([IDENTITY, false]), json!([null, false]));
     assert_eq!(agents(&gate).await, std::slice::from_ref(&known));
     // Only once, at the start.
     assert_eq!(cluster.api_requests().iter().filter(|request| !request.is_about_pods()).count(), 1);

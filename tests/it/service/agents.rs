@@ -1,13 +1,9 @@
 //! The agents of an environment: their list, its page and its command.
 
-use std::time::Duration;
-
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::service::Clock;
 
 use super::browser::{Browser, assert_contains};
-use super::test_service::Options;
 use super::{ADMIN, Database, READER, REPORTER, Response, STRANGER, TestService, pod, report};
 
 const AGENT: &str = "supercargo/0.1.0 (agent)";
@@ -50,38 +46,35 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
         send(&service, REPORTER, (AGENT, A), &ours, status).await;
     }
     let mut agent = json!({
-        "name": "reporter", "version": "0.1.0", "command": "agent", "user_agent": AGENT, "cluster": A, "pods": 2,
-        "reports_per_hour": 3, "is_overwritten": false,
+        "name": "reporter", "user_agent": AGENT, "cluster": A, "pods": 2, "is_overwritten": false,
     });
     assert_eq!(listed(&service).await, json!([agent]));
     let last = service.read(PATH).await[0]["last_reported_at"].clone();
     assert_eq!(service.read("/environments/acme/prod").await["last_reported_at"], last);
     let page = Browser::read_page(&service, PAGE).await;
-    assert_contains(&page, &["<bdi>reporter</bdi>", "supercargo <bdi>0.1.0</bdi>, <bdi>agent</bdi>", A]);
+    assert_contains(&page, &["<bdi>reporter</bdi>", &format!("<bdi>{AGENT}</bdi>"), A]);
     assert!(!page.contains("overwrit"), "{page}");
 
     // An upgrade, with the same report.
     let next = "supercargo/0.2.0 (agent)";
     send(&service, REPORTER, (next, A), &ours, 200).await;
-    for (field, value) in [("version", "0.2.0"), ("user_agent", next)] {
-        agent[field] = json!(value);
-    }
-    agent["reports_per_hour"] = json!(4);
+    agent["user_agent"] = json!(next);
     assert_eq!(listed(&service).await, json!([agent]));
 
-    // Another token takes over.
+    // Another token takes over, after a heartbeat.
+    send(&service, REPORTER, (next, A), &ours, 200).await;
+    let last = service.read(PATH).await[0]["last_reported_at"].clone();
     send(&service, ADMIN, ("curl/8.0", "not a UID"), &theirs, 201).await;
+    assert_eq!(service.read(PATH).await[1]["last_reported_at"], last);
     let mut other = json!({
-        "name": "admin", "version": null, "command": null, "user_agent": "curl/8.0", "cluster": null, "pods": 1,
-        "reports_per_hour": 1, "is_overwritten": false,
+        "name": "admin", "user_agent": "curl/8.0", "cluster": null, "pods": 1, "is_overwritten": false,
     });
     assert_eq!(listed(&service).await, json!([other, agent]));
     // The first agent is still there.
     send(&service, REPORTER, (next, A), &ours, 201).await;
     send(&service, REPORTER, (next, A), &ours, 200).await;
     send(&service, ADMIN, ("curl/8.0", ""), &theirs, 201).await;
-    for (agent, reports) in [(&mut agent, 6), (&mut other, 2)] {
-        agent["reports_per_hour"] = json!(reports);
+    for agent in [&mut agent, &mut other] {
         agent["is_overwritten"] = json!(true);
     }
     assert_eq!(listed(&service).await, json!([other, agent]));
@@ -94,14 +87,14 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     );
     let printed = service.program(READER, "list agents prod").await;
     let lines: Vec<_> = printed.expect(0, &[]).stdout.lines().collect();
-    assert!(lines[0].starts_with("NAME      VERSION  COMMAND  CLUSTER"), "{lines:#?}");
+    assert!(lines[0].starts_with("NAME      PROGRAM                   CLUSTER"), "{lines:#?}");
     assert!(
         lines[1].starts_with("admin") && lines[2].contains(A) && lines[2].ends_with("true"),
         "{lines:#?}"
     );
 }
 
-async fn token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted(database: Database) {
+async fn token_in_two_clusters_is_two_agents_and_the_latest_are_kept(database: Database) {
     let service = TestService::start(database).await;
     let ours = [pod("p", "cart:1", 'a')];
     for (cluster, status) in [(A, 201), (B, 200), (A, 200)] {
@@ -111,33 +104,15 @@ async fn token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted(database
     let pairs: Vec<_> =
         agents.as_array().unwrap().iter().map(|it| (&it["cluster"], &it["is_overwritten"])).collect();
     assert_eq!(pairs, [(&json!(A), &json!(true)), (&json!(B), &json!(true))]);
-    // Another token stays.
-    send(&service, ADMIN, ("curl/8.0", ""), &ours, 200).await;
     for n in 0..20 {
         send(&service, REPORTER, (AGENT, &A.replacen("0c", &format!("{n:02}"), 1)), &ours, 200).await;
     }
     let agents = listed(&service).await;
     let agents = agents.as_array().unwrap().iter();
-    let agents: Vec<_> = agents.map(|it| (it["name"].clone(), it["cluster"].clone())).collect();
-    let ours = (1..20).rev().map(|n| (json!("reporter"), json!(A.replacen("0c", &format!("{n:02}"), 1))));
-    assert_eq!(agents, ours.chain([(json!("admin"), Value::Null)]).collect::<Vec<_>>());
+    let clusters: Vec<_> = agents.map(|it| it["cluster"].clone()).collect();
+    let latest = (0..20).rev().map(|n| json!(A.replacen("0c", &format!("{n:02}"), 1)));
+    assert_eq!(clusters, latest.collect::<Vec<_>>());
     assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM reporters").await, ["20"]);
-}
-
-/// The clock of one replica is in the previous hour.
-async fn heartbeats_of_replicas_are_counted_together(database: Database) {
-    let service = TestService::start(database).await;
-    let (clock, control) = Clock::adjustable();
-    control.set_back(Duration::from_hours(1));
-    let late = Options { database_url: Some(service.database.url()), clock, ..Options::default() };
-    let late = TestService::start_with(Database::sqlite(), late).await;
-    let body = || report(&[pod("p", "cart:1", 'a')]);
-    service.report(REPORTER, "prod", body()).await.expect(201);
-    for replica in [&service, &late, &service] {
-        replica.report(REPORTER, "prod", body()).await.expect(200);
-    }
-    let heartbeats = "SELECT CAST(heartbeats + previous_heartbeats AS TEXT) FROM environments";
-    assert_eq!(service.database.rows(heartbeats).await, ["3"]);
 }
 
 async fn agents_of_another_organization_are_not_found(database: Database) {
@@ -166,7 +141,6 @@ async fn agents_of_another_organization_are_not_found(database: Database) {
 
 super::on_both!(
     agents_that_overwrite_each_other_are_listed_and_marked,
-    token_in_two_clusters_is_two_agents_and_its_oldest_are_evicted,
+    token_in_two_clusters_is_two_agents_and_the_latest_are_kept,
     agents_of_another_organization_are_not_found,
-    heartbeats_of_replicas_are_counted_together,
 );
