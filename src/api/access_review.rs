@@ -7,7 +7,7 @@ use super::client::Client;
 use super::error::Error;
 use super::raw_response::{Parsed, time};
 use crate::domain::evidence::access::Scope;
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::domain::model::{EnvironmentName, Timestamp};
 
 /// A review of the tokens that may make artifacts compliant in an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -31,8 +31,6 @@ pub struct Way {
     /// The tokens that permit the action.
     #[serde(default)]
     pub tokens: Vec<TokenGrant>,
-    /// Why the service rejects the action whatever the token.
-    pub obstacle: Option<String>,
 }
 
 /// A token, without its secret.
@@ -59,16 +57,8 @@ impl Client {
     /// # Errors
     ///
     /// Returns [`Error`] unless the response is a 2xx with a review.
-    pub async fn access_review(
-        &self,
-        environment: &EnvironmentName,
-        artifact: Option<Fingerprint>,
-    ) -> Result<Parsed<AccessReview>, Error> {
+    pub async fn access_review(&self, environment: &EnvironmentName) -> Result<Parsed<AccessReview>, Error> {
         let path = ["environments", self.organization().as_str(), environment.as_str(), "access-review"];
-        let mut request = self.request(Method::GET, &path);
-        if let Some(artifact) = artifact {
-            request = request.with("fingerprint", &artifact.to_string());
-        }
-        self.send(request).await
+        self.send(self.request(Method::GET, &path)).await
     }
 }

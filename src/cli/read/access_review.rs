@@ -5,19 +5,15 @@ use clap::Args;
 use super::common::{Common, client};
 use crate::api::{self, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, Table, now};
 use crate::cli::service::Service;
-use crate::domain::model::{EnvironmentName, Fingerprint};
+use crate::domain::model::EnvironmentName;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct AccessReview {
     /// Environment name
     environment: EnvironmentName,
-    /// Digest of the artifact, as 64 hexadecimal digits, sha256:… or name@sha256:…
-    #[arg(long, value_name = "DIGEST", value_parser = digest)]
-    fingerprint: Option<Fingerprint>,
     #[command(flatten)]
     common: Common,
 }
@@ -30,7 +26,7 @@ Example:
 impl AccessReview {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let review = async || client.access_review(&self.environment, self.fingerprint).await;
+        let review = async || client.access_review(&self.environment).await;
         let about = Resource::Environment(self.environment.as_str());
         let review = self.common.requests.request(&client, about, review).await?;
         self.common.output.print(&review.raw, || table(&review.value))
@@ -53,11 +49,7 @@ fn table(review: &api::AccessReview) -> Table {
             table.row(start().into_iter().chain(permitted).chain(rest));
         }
         if way.tokens.is_empty() || way.in_bootstrap_file {
-            let permitted = match &way.obstacle {
-                Some(obstacle) => format!("nobody: {obstacle}"),
-                None if way.in_bootstrap_file => "bootstrap file".to_owned(),
-                None => "nobody".to_owned(),
-            };
+            let permitted = if way.in_bootstrap_file { "bootstrap file" } else { "nobody" };
             let rest = [Cell::text(permitted), Cell::none(), Cell::none(), Cell::none()];
             table.row(start().into_iter().chain(rest));
         }

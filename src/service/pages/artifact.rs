@@ -87,7 +87,7 @@ pub(super) async fn page(
             (sources(&known))
         }
         (conflicting_claims(&known.conflicting_claims))
-        (current_runs(&site, &organization, &known.current_runs, user.is_admin().then_some(artifact)))
+        (current_runs(&site, &organization, &known.current_runs))
         (rule_results(&site, &organization, &known))
         (reports(&site, &organization, &known.flows))
         (attestations(&site, &organization, &known.attestations))
@@ -240,13 +240,8 @@ fn commit_hash(sha: &str) -> Markup {
     html! { code.whole { (sha) } }
 }
 
-/// The environments where the artifact runs. `reviewed` is the artifact if the user may see access reviews.
-fn current_runs(
-    site: &Site,
-    organization: &str,
-    running: &AtMost<CurrentRun>,
-    reviewed: Option<Fingerprint>,
-) -> Markup {
+/// The environments where the artifact runs.
+fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -> Markup {
     let now = site.now();
     let rows = html! {
         @for running in &running.listed {
@@ -256,12 +251,7 @@ fn current_runs(
             tr {
                 th scope="row" { (links.link()) }
                 td { (status.badge()) }
-                td {
-                    (text(&verdict_reason(Some(verdict), status.compliance(), "")))
-                    @if let Some(artifact) = &reviewed {
-                        " " a href=(links.access_review(Some(artifact))) { "Who may change this" }
-                    }
-                }
+                td { (text(&verdict_reason(Some(verdict), status.compliance(), ""))) }
                 td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
                 td { (timestamp(running.started_at)) }
             }

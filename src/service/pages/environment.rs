@@ -127,7 +127,7 @@ pub(super) async fn page(
     let content = html! {
         h1 { (text(&name)) }
         (current_facts(links, &environment, status, &policies))
-        @if user.is_admin() { p { a href=(links.access_review(None)) { "Who may make artifacts compliant" } } }
+        @if user.is_admin() { p { a href=(links.access_review()) { "Who may make artifacts compliant" } } }
         @if let Some((past, (totals, counts))) = past.zip(selected.past) {
             (past_facts(links, past, environment.snapshot, totals, counts))
         }

@@ -81,10 +81,9 @@ impl EnvironmentLinks<'_> {
         self.url(&["agents"])
     }
 
-    /// The access review, of an artifact or of all.
-    pub(crate) fn access_review(&self, artifact: Option<&Fingerprint>) -> String {
-        let query = artifact.map(|artifact| format!("?fingerprint={artifact}"));
-        format!("{}{}", self.url(&["access-review"]), query.unwrap_or_default())
+    /// The access review.
+    pub(crate) fn access_review(&self) -> String {
+        self.url(&["access-review"])
     }
 
     /// A snapshot on the timeline; `last` is the number of the latest snapshot.
