@@ -8,7 +8,6 @@ mod approval;
 mod approve;
 mod assert;
 mod attest;
-mod completion;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
@@ -74,10 +73,8 @@ enum Command {
     /// Watch the pods of a cluster and report them
     Agent(Box<agent::Agent>),
     /// List environments, flows, trails, artifacts, attestations, policies and other resources
-    #[command(alias = "ls")]
     List(read::List),
     /// Show an environment, a snapshot, a trail, an artifact and other resources
-    #[command(alias = "show")]
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
@@ -157,11 +154,9 @@ enum LogFormat {
 }
 
 impl Cli {
-    /// Parses the arguments of the process. Exits after `--help`, `--version` and the completion of a shell, and on a usage
-    /// error.
+    /// Parses the arguments of the process. Exits after `--help` and `--version`, and on a usage error.
     #[must_use]
     pub fn from_args() -> Self {
-        completion::complete(|| with_variables(Self::command()));
         let mut command = with_variables(Self::command());
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let cli = matches
@@ -334,9 +329,7 @@ mod tests {
         for words in examples {
             // Sentences that start with the name, versions and log lines are not commands.
             let is_command = words.get(1).is_some_and(|word| {
-                Cli::command()
-                    .get_subcommands()
-                    .any(|command| command.get_name_and_visible_aliases().contains(&word.as_str()))
+                Cli::command().get_subcommands().any(|command| command.get_name() == word)
             });
             if is_command && let Err(error) = Cli::try_parse_from(&words) {
                 use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};

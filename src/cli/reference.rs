@@ -19,7 +19,7 @@ const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 /// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
-const VARIABLES: [(&str, &str, &str); 12] = [
+const VARIABLES: [(&str, &str, &str); 11] = [
     (
         "`SUPERCARGO_TOKEN`",
         "client commands",
@@ -49,11 +49,6 @@ const VARIABLES: [(&str, &str, &str); 12] = [
         "`NO_COLOR`",
         "all commands",
         "Disables colors if it is not empty; pipes and `TERM=dumb` have none either",
-    ),
-    (
-        "`SUPERCARGO_COMPLETE`",
-        "all commands",
-        "Shell whose completions are printed, as the completion script sets it (docs/install.md)",
     ),
     (
         "variables of the CI system",

@@ -52,57 +52,40 @@ pub(super) struct Get {
 #[derive(Debug, Subcommand)]
 enum ListResource {
     /// List the trails of the organization, newest first
-    #[command(alias = "trail")]
     Trails(trails::Trails),
     /// List the attestations of a flow, newest first
-    #[command(alias = "attestation")]
     Attestations(attestations::Attestations),
     /// List environments
-    #[command(aliases = ["environment", "env"])]
     Environments(environments::Environments),
     /// List the agents that report an environment, latest first
-    #[command(alias = "agent")]
     Agents(environments::Agents),
     /// List the snapshots of an environment, newest first
-    #[command(alias = "snapshot")]
     Snapshots(environments::Snapshots),
     /// List the events of an environment, newest first
-    #[command(alias = "event")]
     Events(environments::Events),
     /// List flows
-    #[command(alias = "flow")]
     Flows(evidence::Flows),
     /// List the artifacts of a flow or repository, newest first
-    #[command(alias = "artifact")]
     Artifacts(evidence::Artifacts),
     /// List policies
-    #[command(alias = "policy")]
     Policies(evidence::Policies),
     /// List the notification actions of the organization
-    #[command(aliases = ["notification", "actions"])]
     Notifications(actions::Notifications),
     /// List the approvals of an artifact
-    #[command(alias = "approval")]
     Approvals(approvals::Approvals),
     /// List the audit log, newest first
     Audit(audit::Audit),
-    #[command(hide = true, alias = "live")]
-    LiveArtifacts(live::LiveArtifacts),
 }
 
 #[derive(Debug, Subcommand)]
 enum GetResource {
     /// Show an environment
-    #[command(aliases = ["environments", "env"])]
     Environment(environments::Environment),
     /// Show what runs, or ran, in an environment
-    #[command(alias = "snapshots")]
     Snapshot(environments::Snapshot),
     /// Show the running artifacts of a repository in all environments
-    #[command(alias = "live")]
     LiveArtifacts(live::LiveArtifacts),
     /// Show who may make artifacts compliant in an environment
-    #[command(alias = "access")]
     AccessReview(access_review::AccessReview),
     /// Show a trail and its events
     Trail(evidence::Trail),
@@ -115,16 +98,7 @@ enum GetResource {
     /// Show an approval
     Approval(approvals::Approval),
     /// Show a notification action
-    #[command(alias = "notification")]
     Action(actions::Action),
-    #[command(hide = true)]
-    Trails(trails::Trails),
-    #[command(hide = true)]
-    Attestations(attestations::Attestations),
-    #[command(hide = true, alias = "actions")]
-    Notifications(actions::Notifications),
-    #[command(hide = true)]
-    Approvals(approvals::Approvals),
 }
 
 const LIST_EXAMPLES: &str = "\
@@ -159,7 +133,6 @@ impl List {
             ListResource::Notifications(notifications) => notifications.run(service).await,
             ListResource::Approvals(approvals) => approvals.run(service).await,
             ListResource::Audit(audit) => audit.run(service).await,
-            ListResource::LiveArtifacts(live) => live.run(service).await,
         }
     }
 }
@@ -178,10 +151,6 @@ impl Get {
             GetResource::Policy(policy) => policy.run(service).await,
             GetResource::Approval(approval) => approval.run(service).await,
             GetResource::Action(action) => action.run(service).await,
-            GetResource::Trails(trails) => trails.run(service).await,
-            GetResource::Attestations(attestations) => attestations.run(service).await,
-            GetResource::Notifications(notifications) => notifications.run(service).await,
-            GetResource::Approvals(approvals) => approvals.run(service).await,
         }
     }
 }

@@ -276,24 +276,6 @@ AGO artifact_started_running       -     -       -            -              pro
 }
 
 #[test]
-fn command_aliases_are_accepted() {
-    let (live, list) = (responses::live_artifacts(), json!([]));
-    for (line, answer) in [
-        ("get live acme/cart", &live),
-        ("list live acme/cart", &live),
-        ("list live-artifacts acme/cart", &live),
-        ("ls trails", &list),
-        ("get trails", &list),
-        ("list trail", &list),
-        ("list attestation cart", &list),
-        ("list actions", &list),
-        ("get notifications", &list),
-    ] {
-        run(&service_with(answer), line).expect(0, &[]);
-    }
-}
-
-#[test]
 fn all_pages_are_read_without_duplicates_while_the_list_grows() {
     let server = Server::start(|request| {
         let names: &[&str] = match request.query.as_str() {
