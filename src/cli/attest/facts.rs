@@ -30,30 +30,18 @@ pub(super) struct ProvenanceOptions {
     /// Author of the commit, such as "Jo Doe <jo@example.com>"
     #[arg(long, value_name = "AUTHOR")]
     author: Option<String>,
-    /// Author's username at the provider
-    #[arg(long, value_name = "NAME")]
-    author_username: Option<String>,
     /// Message of the commit
     #[arg(long, value_name = "TEXT")]
     message: Option<String>,
     /// Time of the commit, as 2026-09-15T12:00:00Z or in seconds of Unix time
     #[arg(long, value_name = "TIME")]
     commit_timestamp: Option<String>,
-    /// Hash of a parent commit; repeatable
-    #[arg(long, value_name = "HASH")]
-    parent: Vec<String>,
     /// Repository with its owner, such as acme/cart
     #[arg(long, value_name = "NAME", value_parser = repository)]
     repository: Option<String>,
     /// URL of the repository
     #[arg(long, value_name = "URL")]
     repository_url: Option<String>,
-    /// Identifier of the repository at the provider
-    #[arg(long, value_name = "ID")]
-    repository_id: Option<String>,
-    /// Description of the repository
-    #[arg(long, value_name = "TEXT")]
-    repository_description: Option<String>,
     /// Provider that hosts the repository
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: Option<String>,
@@ -85,20 +73,15 @@ impl ProvenanceOptions {
     }
 
     fn given(&self) -> Facts {
-        let parents = Some(self.parent.join(" ")).filter(|parents| !parents.is_empty());
         let facts = [
             (Fact::Commit, &self.commit),
             (Fact::CommitUrl, &self.commit_url),
             (Fact::Branch, &self.branch),
             (Fact::Author, &self.author),
-            (Fact::AuthorUsername, &self.author_username),
             (Fact::Message, &self.message),
             (Fact::Timestamp, &self.commit_timestamp),
-            (Fact::Parents, &parents),
             (Fact::Repository, &self.repository),
             (Fact::RepositoryUrl, &self.repository_url),
-            (Fact::RepositoryId, &self.repository_id),
-            (Fact::RepositoryDescription, &self.repository_description),
             (Fact::Provider, &self.provider),
             (Fact::OriginUrl, &self.origin_url),
         ];

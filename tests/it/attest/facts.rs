@@ -134,9 +134,9 @@ fn options_set_each_fact_and_revisions_are_resolved() {
 
     let commit = "a".repeat(40);
     let options = format!(
-        "--commit {commit} --commit-url https://x.example/c --branch b --author A --author-username a --message m \
-         --commit-timestamp 1789473600.5 --parent p1 --parent p2 --repository o/r --repository-url https://u:p@x.example/o/r \
-         --repository-id 7 --repository-description d --provider gitlab --origin-url https://u:p@ci.example/1 \
+        "--commit {commit} --commit-url https://x.example/c --branch b --author A --message m \
+         --commit-timestamp 1789473600.5 --repository o/r --repository-url https://u:p@x.example/o/r \
+         --provider gitlab --origin-url https://u:p@ci.example/1 \
          --description D --external-url docs=https://u:p@d.example --annotate k=v=w --target web --user-data u.json \
          --fingerprint {} --fingerprint x/y@sha256:{} --fingerprint-file digests",
         "1".repeat(64),
@@ -155,10 +155,10 @@ fn options_set_each_fact_and_revisions_are_resolved() {
             "artifact_fingerprint": "1".repeat(64),
             "target_artifacts": ["2".repeat(64), "3".repeat(64), "web"],
             "git_commit_info": {
-                "sha1": commit, "url": "https://x.example/c", "branch": "b", "author": "A", "author_username": "a", "message": "m",
-                "timestamp": 1_789_473_600.5, "parents": ["p1", "p2"],
+                "sha1": commit, "url": "https://x.example/c", "branch": "b", "author": "A", "message": "m",
+                "timestamp": 1_789_473_600.5,
             },
-            "repo_info": {"name": "o/r", "url": "https://x.example/o/r", "id": "7", "description": "d", "provider": "gitlab"},
+            "repo_info": {"name": "o/r", "url": "https://x.example/o/r", "provider": "gitlab"},
             "external_urls": {"docs": "https://d.example/"},
             "annotations": {"k": "v=w"},
             "user_data": {"n": 1},
