@@ -8,6 +8,9 @@ use crate::domain::escape::Escaped;
 use crate::domain::model::{Fingerprint, Provider};
 use crate::process::error_causes;
 
+/// The parameter of live artifacts, and the field of an attestation.
+const PROVIDER_FIELDS: [&str; 2] = ["provider", "repo_info.provider"];
+
 /// The resource of a request, for hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each resource is identified by its name or number")]
@@ -58,7 +61,7 @@ impl Client {
                 let trust = "check the host name, and set --ca-file to the server's certificate authority";
                 error_causes::tls_failure(source).map(|tls| tls.hint(trust))
             }
-            Error::Answered { status, message, clock_skew, .. } => match status.as_u16() {
+            Error::Answered { status, fields, clock_skew, .. } => match status.as_u16() {
                 401 | 403 => Some(self.authorization_hint(*clock_skew)),
                 404 => {
                     let check = format!("check the base URL {base_url}");
@@ -89,10 +92,7 @@ impl Client {
                     Some("send fewer or smaller files at a time".to_owned())
                 }
                 // The service found several repositories with this name.
-                400..500
-                    if matches!(resource, Resource::Flow(_) | Resource::Repository(_))
-                        && message.contains("provider") =>
-                {
+                _ if fields.iter().any(|field| PROVIDER_FIELDS.contains(&field.as_str())) => {
                     let providers = Provider::NAMES.join(", ");
                     Some(format!("set the provider of the repository by --provider: {providers}"))
                 }

@@ -1,11 +1,14 @@
 //! Operation 7: report a K8S environment.
 
-use http::Method;
+use http::{Method, StatusCode};
 
 use super::client::Client;
 use super::error::{Error, Request};
 use crate::domain::live::report::Report;
 use crate::domain::model::EnvironmentName;
+
+/// The interface's response to a report without a new snapshot.
+const UNCHANGED: &str = "report processed, no new snapshots to create";
 
 /// The result of an accepted report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +40,11 @@ impl Client {
         report: &Report,
     ) -> Result<Accepted, Error> {
         let success = self.put_report(self.report_k8s_request(environment), report).await?;
-        let message = success.body.as_str().unwrap_or_default();
-        Ok(if message.contains("no new snapshot") {
-            Accepted::Unchanged
-        } else if success.status == http::StatusCode::CREATED || message.contains("new snapshot") {
-            Accepted::NewSnapshot
-        } else {
-            Accepted::Unspecified
+        Ok(match (success.body.as_str(), success.status) {
+            // Also with 201: the interface does not say which status it comes with.
+            (Some(UNCHANGED), _) => Accepted::Unchanged,
+            (_, StatusCode::CREATED) => Accepted::NewSnapshot,
+            _ => Accepted::Unspecified,
         })
     }
 }

@@ -116,6 +116,7 @@ impl Response {
             (_, json) => Err(Error::Answered {
                 request: request.clone(),
                 status,
+                fields: json.as_ref().map(|body| fields(token, body)).unwrap_or_default(),
                 message: match json.as_ref().and_then(message) {
                     Some(message) => sanitize(token, &message, MAX_MESSAGE_CHARS),
                     None if self.body.is_empty() => "no message".to_owned(),
@@ -205,6 +206,16 @@ fn message(body: &Value) -> Option<String> {
         None | Some(Value::Null) => message.to_owned(),
         Some(errors) => format!("{message} {errors}"),
     })
+}
+
+/// The names of the invalid fields in an error.
+fn fields(token: &Token, body: &Value) -> Vec<String> {
+    let fields = body.get("errors").and_then(Value::as_object);
+    fields
+        .into_iter()
+        .flat_map(|fields| fields.keys())
+        .map(|name| sanitize(token, name, MAX_EXCERPT_CHARS))
+        .collect()
 }
 
 /// A text of the server, redacted, shortened and escaped.

@@ -67,9 +67,10 @@ fn certificate_error(error: &(dyn Error + 'static)) -> Option<String> {
     Some(format!("invalid peer certificate: {why}"))
 }
 
-/// Compares the text, because the error type of webpki is not a dependency.
+/// rustls has no variant for it, and wraps the error of its verifier.
 fn is_ca_certificate(why: &rustls::CertificateError) -> bool {
-    matches!(why, rustls::CertificateError::Other(why) if why.to_string() == "CaUsedAsEndEntity")
+    let rustls::CertificateError::Other(why) = why else { return false };
+    matches!(why.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 /// A message with its hint in parentheses.

@@ -39,7 +39,10 @@ fn every_success_response_is_understood() {
         (201, NEW, "reported, new snapshot"),
         (201, "", "reported, new snapshot"),
         (200, UNCHANGED, "reported, unchanged"),
+        (201, UNCHANGED, "reported, unchanged"),
         (200, r#""done""#, "prod: 20 artifacts reported ("),
+        (200, r#""report processed, new snapshot 7""#, "prod: 20 artifacts reported ("),
+        (200, r#""there were no new snapshots""#, "prod: 20 artifacts reported ("),
         (202, "{}", "prod: 20 artifacts reported ("),
         (204, "", "prod: 20 artifacts reported ("),
     ] {

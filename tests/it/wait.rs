@@ -139,7 +139,7 @@ fn wait_retries_a_restarting_service_and_fails_on_an_unknown_repository() {
 #[test]
 fn wait_explains_other_providers_and_silent_environments() {
     let needed =
-        r#"{"message": "provider: several providers have this repository: expected one of github, gitlab"}"#;
+        r#"{"message": "invalid parameter", "errors": {"provider": "expected one of github, gitlab"}}"#;
     let server = Server::start(move |_| Reply::json(400, needed));
     run(&server, "--fingerprint ONE")
         .expect(5, &["hint: set the provider of the repository by --provider: github, gitlab"]);
