@@ -124,9 +124,6 @@ struct Watching {
     /// Report running pods only, without departed pods
     #[arg(long, conflicts_with = "once")]
     no_departed_pods: bool,
-    /// File that keeps unreported departed pods, so that a restart does not lose them
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["once", "no_departed_pods"])]
-    state: Option<PathBuf>,
     /// Address for /livez, /readyz and /metrics
     #[arg(long, value_name = "ADDR", value_parser = address, conflicts_with = "once")]
     listen: Option<SocketAddr>,
@@ -250,7 +247,6 @@ impl Agent {
             client,
             listener,
             track_departed,
-            state: self.watching.state.clone(),
             timing: timing.scaled(self.watching.time_scale),
         };
         daemon::run(setup, shutdown).await.map_err(Into::into)

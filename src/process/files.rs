@@ -1,9 +1,9 @@
-//! Reads and replaces small files, on another thread if the caller must not block.
+//! Reads small files, on another thread if the caller must not block.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -38,29 +38,7 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
     read_up_to(max_bytes, path)
 }
 
-/// Replaces a file atomically by one with these parts, which only its owner can read. The temporary file has the same name
-/// with `.new`, so that killed processes leave at most one.
-///
-/// # Errors
-///
-/// Errors of writing; the file is unchanged then.
-pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-    for part in parts {
-        file.write_all(part)?;
-    }
-    file.sync_all()?;
-    std::fs::rename(new, path)
-}
-
-/// Repeats a blocking read or write on other threads, one at a time: one that hangs, as on a mount whose server is
+/// Repeats a blocking call on other threads, one at a time: one that hangs, as on a mount whose server is
 /// gone, blocks one thread.
 pub struct BlockingCall<T>(Mutex<Option<PendingCall<T>>>);
 
@@ -87,16 +65,6 @@ impl<T: Send + 'static> BlockingCall<T> {
             ended.ok()
         };
         timeout_at(deadline, result).await.ok().flatten()
-    }
-
-    /// Like [`run`](Self::run), but discards the result of a call that timed out and has ended since, and starts `call`.
-    /// For one caller at a time.
-    pub async fn run_anew(&self, within: Duration, call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        if let Some((running, deadline)) = &mut *self.0.lock().await {
-            let _ = timeout_at(*deadline, running).await.ok()?;
-        }
-        *self.0.lock().await = None;
-        self.run(within, call).await
     }
 }
 
@@ -134,23 +102,6 @@ mod tests {
         };
         assert_eq!(result, "hung");
         assert_eq!(reads.run(Duration::from_mins(1), || "next").await, Some("next"));
-    }
-
-    #[tokio::test]
-    async fn result_of_a_call_that_timed_out_is_discarded_if_the_next_one_runs_anew() {
-        let (writes, (end, write)) = (BlockingCall::default(), hanging());
-        let (short, long) = (Duration::from_millis(20), Duration::from_mins(1));
-        assert_eq!(writes.run_anew(short, write).await, None);
-        assert_eq!(writes.run_anew(long, || "second").await, None);
-        drop(end);
-        let result = loop {
-            if let Some(result) = writes.run_anew(long, || "third").await {
-                break result;
-            }
-            tokio::task::yield_now().await;
-        };
-        assert_eq!(result, "third");
-        assert_eq!(writes.run_anew(long, || "fourth").await, Some("fourth"));
     }
 
     #[tokio::test]

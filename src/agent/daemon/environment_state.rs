@@ -14,7 +14,6 @@ use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withh
 use crate::domain::live::departed_pods::{DepartedPods, Limits};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::live_set::{LiveSet, Tally};
-use crate::domain::live::saved_state::SavedEnvironment;
 use crate::domain::model::NamespaceName;
 
 /// State of one environment.
@@ -46,13 +45,9 @@ impl EnvironmentState {
         config: &EnvironmentConfig,
         watches: &[WatchState],
         track_departed: TrackDeparted,
-        restored: Option<SavedEnvironment>,
     ) -> Self {
         let selection = &config.selection;
-        let mut departed_pods = DepartedPods::new(Limits::default());
-        if let Some(SavedEnvironment { accepted, pods, .. }) = restored {
-            departed_pods.restore(accepted, pods);
-        }
+        let departed_pods = DepartedPods::new(Limits::default());
         let is_needed = |watch: &WatchState| match &watch.target {
             Target::Pods(scope) => scope.as_ref().is_none_or(|name| selection.selects(name.as_str())),
             Target::Namespaces => selection.has_label_selector(),

@@ -43,7 +43,6 @@ pub(super) struct Metrics {
     pub(super) departed_pods_dropped: Family<EnvironmentLabel, Counter>,
     pub(super) other_writers: Family<EnvironmentLabel, Counter>,
     pub(super) token_rotations: Counter,
-    pub(super) state_write_failures: Counter,
 }
 
 /// Upper bounds of the buckets, in seconds: from a heartbeat to an upload that takes a minute.
@@ -152,11 +151,6 @@ impl Metrics {
                 "New snapshots of an unchanged report: another client reports to the environment",
             ),
             token_rotations: register(registry, "token_rotations", "Changes of the token in the token file"),
-            state_write_failures: register(
-                registry,
-                "state_write_failures",
-                "Failed writes of the state file",
-            ),
         }
     }
 

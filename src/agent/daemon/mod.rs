@@ -10,12 +10,10 @@ mod lookups;
 mod metrics;
 mod reporter;
 mod shared;
-mod state_file;
 mod timing;
 mod watch_state;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +26,11 @@ pub use self::timing::{Timing, TrackDeparted};
 use self::health::Health;
 use self::reporter::Reporter;
 use self::shared::Shared;
-use self::state_file::StateFile;
 use self::watch_state::Target;
 use super::Plan;
 use super::retry::seed;
 use crate::api::Client;
 use crate::cluster::Cluster;
-use crate::domain::live::saved_state::SavedState;
 use crate::domain::live::selection::{Scope, TooManyNamespaces};
 use crate::process::listener::{self, Bounds};
 use crate::process::{admin, metrics as registry};
@@ -63,8 +59,6 @@ pub struct Setup {
     pub listener: Option<TcpListener>,
     /// Whether departed pods are reported.
     pub track_departed: TrackDeparted,
-    /// File that keeps unreported departed pods over a restart.
-    pub state: Option<PathBuf>,
     /// Durations.
     pub timing: Timing,
 }
@@ -89,29 +83,21 @@ pub enum Error {
 ///
 /// [`Error`] if the daemon cannot start, or after a panic; all other tasks have shut down then.
 pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error> {
-    let Setup { plan, cluster, client, listener, track_departed, state, timing } = setup;
+    let Setup { plan, cluster, client, listener, track_departed, timing } = setup;
     let scope = Scope::covering(plan.environments.iter().map(|e| &e.selection)).map_err(Error::Scope)?;
     let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(Error::Address)?;
     log_configuration(&plan, &scope, &cluster, &client, &timing, track_departed, address);
-    let mut state_file = state.map(|path| StateFile::new(path, &cluster, &client, &timing));
-    let restored = match &mut state_file {
-        Some(state_file) => state_file.read(&plan).await,
-        None => SavedState::default(),
-    };
     let mut registry = registry::registry();
-    let shared = Shared::new(&plan, &scope, client.clone(), track_departed, &timing, restored, &mut registry);
+    let shared = Shared::new(&plan, &scope, client.clone(), track_departed, &timing, &mut registry);
     let shared = Arc::new(shared);
 
-    // Shutdown order: watches at once, then reporters after their last report, then the listener and the state file.
+    // Shutdown order: watches at once, then reporters after their last report, then the listener.
     let (mut watching, mut reporting, mut serving) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
     let (ending, served) = (CancellationToken::new(), CancellationToken::new());
     if let Some(listener) = listener {
         let health = Health::new(Arc::clone(&shared), registry, timing.cadence.stale_after, shutdown.clone());
         let router = admin::router(Arc::new(health));
         serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
-    }
-    if let Some(state_file) = state_file {
-        serving.spawn(state_file.run(Arc::clone(&shared), served.clone()));
     }
     for (n, target) in shared.targets().into_iter().enumerate() {
         let (shared, cluster) = (Arc::clone(&shared), cluster.clone());

@@ -23,7 +23,6 @@ use crate::domain::live::departed_pods::{Contents, DepartedPods};
 use crate::domain::live::departure::{Departure, Revision};
 use crate::domain::live::labels::NamespaceView;
 use crate::domain::live::live_set::{LiveSet, Snapshot};
-use crate::domain::live::saved_state::{SavedEnvironment, SavedState};
 use crate::domain::live::selection::Scope;
 use crate::domain::model::NamespaceName;
 
@@ -34,8 +33,6 @@ pub(super) struct Shared {
     changed: Vec<Notify>,
     /// Wakes the lookups when a list is complete.
     list_completed: Notify,
-    /// Wakes the task that writes the state file.
-    departed_pods_changed: Notify,
     plan: Plan,
     client: Client,
     pub(super) metrics: Metrics,
@@ -68,7 +65,6 @@ impl Shared {
         client: Client,
         track_departed: TrackDeparted,
         timing: &Timing,
-        mut restored: SavedState,
         registry: &mut Registry,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
@@ -83,18 +79,13 @@ impl Shared {
                 names.iter().cloned().map(Some).map(Target::Pods).map(watch).collect()
             }
         };
-        let new = |config: &EnvironmentConfig| {
-            let restored = restored.environments.remove(config.name.as_str());
-            EnvironmentState::new(config, &watches, track_departed, restored)
-        };
+        let new = |config: &EnvironmentConfig| EnvironmentState::new(config, &watches, track_departed);
         let environments: Vec<_> = plan.environments.iter().map(new).collect();
-        let mut live_set = LiveSet::new(selections, plan.counting);
-        live_set.continue_from(restored.revision);
+        let live_set = LiveSet::new(selections, plan.counting);
         Self {
             changed: environments.iter().map(|_| Notify::new()).collect(),
             state: Mutex::new(State { live_set, watches, environments, unattributed: VecDeque::new() }),
             list_completed: Notify::new(),
-            departed_pods_changed: Notify::new(),
             plan: plan.clone(),
             client,
             metrics: Metrics::new(registry),
@@ -130,7 +121,6 @@ impl Shared {
                     }
                 }
                 unattributed.retain(|(departure, _)| !is_known(departure));
-                self.departed_pods_changed.notify_one();
             }
             WatchEvent::Applied(Err(Unreadable { namespace, problem, .. })) => {
                 live_set.add_unreadable_namespace(namespace.as_deref());
@@ -296,7 +286,6 @@ impl Shared {
             self.lock().environments.get_mut(n).and_then(|e| e.departed_pods.as_mut())
         {
             departed_pods.report_accepted(set, contents);
-            self.departed_pods_changed.notify_one();
         }
     }
 
@@ -318,28 +307,7 @@ impl Shared {
                     state.environments.iter_mut().for_each(|environment| environment.record_dropped(&oldest));
                 }
             }
-            self.departed_pods_changed.notify_one();
         }
-    }
-
-    /// Waits until departed pods may have changed.
-    pub(super) async fn departed_pods_changed(&self) {
-        self.departed_pods_changed.notified().await;
-    }
-
-    /// The content of the state file, and its number of changes; `None` if the file has this number.
-    pub(super) fn save(&self, written: Option<u64>) -> Option<(u64, SavedState)> {
-        let state = self.lock();
-        let all = || state.environments.iter().filter_map(|e| Some((&e.config, e.departed_pods.as_ref()?)));
-        let changes = all().map(|(_, departed_pods)| departed_pods.changes()).sum();
-        let save = |(config, departed_pods): (&EnvironmentConfig, &DepartedPods)| {
-            let (selection, (accepted, pods)) = (config.selection.fingerprint(), departed_pods.save());
-            (config.name.as_str().to_owned(), SavedEnvironment { selection, accepted, pods })
-        };
-        (written != Some(changes)).then(|| {
-            let environments = all().map(save).collect();
-            (changes, SavedState { revision: state.live_set.latest(), environments })
-        })
     }
 
     /// Number of unreported departed pods.

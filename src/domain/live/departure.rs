@@ -3,14 +3,11 @@
 //! `live_set` creates a departure for each pod that is deleted, ends, or has already ended when it is first
 //! seen; `departed_pods` keeps those that no accepted report contained.
 
-use serde::{Deserialize, Serialize};
-
 use crate::domain::model::Artifact;
 
 /// A state of the live set. Increases with every artifact that is added, changed or removed, and with every namespace
-/// that another environment selects; zero is the empty set at the start. An agent with a state file continues from the
-/// revision in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+/// that another environment selects; zero is the empty set at the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(u64);
 
 /// An artifact that is no longer in the live set.

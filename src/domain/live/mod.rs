@@ -12,6 +12,5 @@ pub mod labels;
 pub mod live_set;
 pub mod pod;
 pub mod report;
-pub mod saved_state;
 pub mod selection;
 pub mod watch;

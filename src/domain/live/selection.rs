@@ -9,7 +9,7 @@ use std::fmt;
 use regex::Regex;
 
 use super::labels::LabelSelector;
-use crate::domain::model::{Fingerprint, NamespaceName};
+use crate::domain::model::NamespaceName;
 
 /// Maximum number of namespaces that are listed and watched individually; each uses one connection.
 const MAX_NAMESPACES: usize = 50;
@@ -78,12 +78,6 @@ impl Selection {
     #[must_use]
     pub fn label_selector_for(&self, namespace: &str) -> Option<&LabelSelector> {
         self.label_selector.as_ref().filter(|_| !self.selects(namespace) && !self.excludes(namespace))
-    }
-
-    /// Identifies the selection in the state file.
-    #[must_use]
-    pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::from_content(format!("{self:?}").as_bytes())
     }
 
     fn excludes(&self, namespace: &str) -> bool {

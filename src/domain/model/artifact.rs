@@ -11,7 +11,7 @@ use super::Digests;
 /// One pod in a report (interface, "K8S report").
 ///
 /// The pods of one `ReplicaSet` differ only in name and time, so they share the rest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     /// The pod's namespace.
     pub namespace: Arc<str>,
@@ -34,7 +34,7 @@ pub struct ArtifactView<'a> {
 }
 
 /// The common part of the pods of one owner.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Workload {
     /// Full image names and their digests.
     pub digests: Digests,

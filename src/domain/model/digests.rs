@@ -5,7 +5,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use super::Fingerprint;
 
@@ -75,12 +75,6 @@ impl FromIterator<(Box<str>, Fingerprint)> for Digests {
 impl Serialize for Digests {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
-    }
-}
-
-impl<'de> Deserialize<'de> for Digests {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        BTreeMap::deserialize(deserializer).map(Self::from_iter)
     }
 }
 

@@ -35,7 +35,6 @@ pub mod rules;
 mod selections;
 pub mod shop;
 mod sidecar;
-mod state_file;
 mod tokens;
 mod watches;
 

@@ -77,7 +77,6 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
         .unwrap(),
         listener: None,
         track_departed: TrackDeparted::On,
-        state: None,
         timing,
     };
     let guard = tracing::subscriber::set_default(registry().with(Panics("prod: 1 artifact reported")));

@@ -5,8 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::domain::live::departure::Revision;
 use crate::domain::model::{Artifact, OwnerReference};
 
@@ -14,8 +12,8 @@ use crate::domain::model::{Artifact, OwnerReference};
 const ENTRY_BYTES: usize = 128;
 
 /// A departed pod that no accepted report contained.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DepartedPod {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DepartedPod {
     pub(super) artifact: Artifact,
     /// First revision that contained the artifact.
     pub(super) since: Revision,
@@ -36,12 +34,6 @@ pub(super) struct Backlog {
 }
 
 impl DepartedPod {
-    /// Its namespace.
-    #[must_use]
-    pub fn namespace(&self) -> &str {
-        &self.artifact.namespace
-    }
-
     fn size(&self) -> usize {
         let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, str::len);
         let owner = |OwnerReference { api_version, kind, name, uid, .. }: &OwnerReference| {

@@ -9,9 +9,7 @@ mod backlog;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use self::backlog::Backlog;
-pub use self::backlog::DepartedPod;
-
+use self::backlog::{Backlog, DepartedPod};
 use super::departure::{Departure, Revision};
 use crate::domain::model::{Artifact, Workload};
 
@@ -51,8 +49,6 @@ pub struct DepartedPods {
     representatives: Option<HashMap<Group, u64>>,
     /// The last accepted revision.
     accepted: Revision,
-    /// Number of changes of `pods`.
-    changes: u64,
     counts: Counts,
 }
 
@@ -90,7 +86,6 @@ impl DepartedPods {
         }
         let number = self.inserted;
         self.inserted += 1;
-        self.changes += 1;
         let new = DepartedPod { artifact, since, departed_at };
         match &mut self.representatives {
             None => {
@@ -127,9 +122,7 @@ impl DepartedPods {
         let is_reported = |pod: &DepartedPod| {
             pod.since <= revision && (contents == Contents::RunningAndDeparted || revision < pod.departed_at)
         };
-        let before = self.pods.len();
         self.pods.retain(|pod| !is_reported(pod));
-        self.changes += u64::from(self.pods.len() < before);
         if contents == Contents::RunningAndDeparted && self.pods.len() <= self.limits.max_individual {
             self.representatives = None;
         } else if let Some(representatives) = &mut self.representatives {
@@ -146,27 +139,6 @@ impl DepartedPods {
             a.artifact.view().report_order(&b.artifact.view()).then_with(age)
         });
         pods.into_iter().map(|pod| pod.artifact.clone()).collect()
-    }
-
-    /// The last accepted revision and the departed pods, for [`restore`](Self::restore) in a later process.
-    #[must_use]
-    pub fn save(&self) -> (Revision, Vec<DepartedPod>) {
-        (self.accepted, self.pods.iter().map(|(_, pod)| pod.clone()).collect())
-    }
-
-    /// Restores what an earlier process saved. The live set must continue from the revision of that process.
-    pub fn restore(&mut self, accepted: Revision, pods: Vec<DepartedPod>) {
-        self.accepted = accepted;
-        for pod in pods {
-            self.pods.insert(self.inserted, pod);
-            self.inserted += 1;
-        }
-    }
-
-    /// Number of changes of the departed pods since the start.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// Number of departed pods in the next report.

@@ -169,10 +169,6 @@ impl Counters {
         self.environments.get(environment).is_some_and(|environment| environment.is_seen)
     }
 
-    pub(super) fn continue_from(&mut self, revision: Revision) {
-        self.latest = revision;
-    }
-
     pub(super) fn latest(&self) -> Revision {
         self.latest
     }

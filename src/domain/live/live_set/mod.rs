@@ -132,11 +132,6 @@ impl LiveSet {
         self.counters.labels.complete(|name| namespaces.binary_search_by(|n| n.order(name)).is_ok())
     }
 
-    /// Continues the revisions of an earlier process, whose departed pods refer to them.
-    pub fn continue_from(&mut self, revision: Revision) {
-        self.counters.continue_from(revision);
-    }
-
     /// Starts or restarts a list: clears the marks. Removes no pod.
     pub fn begin(&mut self, scope: Option<&NamespaceName>) {
         for namespace in in_scope(&mut self.namespaces, scope) {
