@@ -1,7 +1,5 @@
-//! Requests ID tokens (OIDC) from CI systems: an HTTP request in GitHub Actions, a command in Buildkite.
+//! Requests ID tokens (OIDC) from GitHub Actions.
 
-use std::io;
-use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -11,9 +9,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::domain::retry::{StatusClass, classify};
-use crate::process::own_variables::own_variables;
 
-/// Age at which another token is requested: those of both systems are valid for five minutes.
+/// Age at which another token is requested: they are valid for five minutes.
 pub(super) const MAX_AGE: Duration = Duration::from_mins(1);
 
 /// Maximum size of a response, in bytes.
@@ -40,12 +37,6 @@ pub enum IdTokenError {
     /// The response has no token.
     #[error("the response is not JSON with a \"value\"")]
     NoToken,
-    /// The command cannot be run.
-    #[error("failed to run buildkite-agent")]
-    Command(#[source] io::Error),
-    /// The command failed; it wrote the reason to standard error.
-    #[error("buildkite-agent oidc request-token: {0}")]
-    Failed(ExitStatus),
 }
 
 impl IdTokenError {
@@ -59,7 +50,7 @@ impl IdTokenError {
     }
 }
 
-/// Sends the request of GitHub Actions.
+/// Sends the request, which names the audience, with the token of the job.
 pub(super) async fn request(
     http: &reqwest::Client,
     url: &Url,
@@ -87,19 +78,4 @@ pub(super) async fn request(
     }
     let issued: Issued = serde_json::from_slice(&body).map_err(|_| IdTokenError::NoToken)?;
     Ok(SecretString::from(issued.value))
-}
-
-/// Runs the command of Buildkite's agent.
-pub(super) fn run(audience: &str) -> Result<SecretString, IdTokenError> {
-    let mut command = Command::new("buildkite-agent");
-    command.args(["oidc", "request-token", "--audience", audience]).stdin(Stdio::null());
-    for variable in own_variables() {
-        command.env_remove(variable);
-    }
-    let output = command.stderr(Stdio::inherit()).output().map_err(IdTokenError::Command)?;
-    if output.status.success() {
-        Ok(SecretString::from(String::from_utf8_lossy(&output.stdout).into_owned()))
-    } else {
-        Err(IdTokenError::Failed(output.status))
-    }
 }

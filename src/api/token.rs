@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 use url::Url;
 
-use super::id_token::{IdTokenError, MAX_AGE, request, run};
+use super::id_token::{IdTokenError, MAX_AGE, request};
 use crate::domain::escape::{Escaped, redact_secret};
 use crate::process::files::{BlockingCall, read_regular};
 
@@ -24,12 +24,10 @@ pub enum TokenSource {
     /// `--token-file` or `SUPERCARGO_TOKEN_FILE`. Read for every request, so that a running process uses a rotated
     /// token.
     File(PathBuf),
-    /// `SUPERCARGO_TOKEN`, or the variable of a CI system.
-    Variable(&'static str, SecretString),
+    /// `SUPERCARGO_TOKEN`.
+    Variable(SecretString),
     /// GitHub Actions issues ID tokens for requests to a URL, which names the audience, with this token of the job.
     Github(Url, SecretString),
-    /// A command of Buildkite's agent requests ID tokens for this audience.
-    Buildkite(String),
 }
 
 /// A missing or invalid token. The message never shows the token.
@@ -43,16 +41,16 @@ pub enum TokenError {
     /// The token is invalid: the source and the reason.
     #[error("invalid token from {0}: {1}")]
     Invalid(String, &'static str),
-    /// A CI system issued no ID token.
-    #[error("failed to request an ID token from {0}")]
-    NotIssued(String, #[source] IdTokenError),
+    /// GitHub Actions issued no ID token.
+    #[error("failed to request an ID token from GitHub Actions (--oidc github)")]
+    NotIssued(#[source] IdTokenError),
 }
 
 impl TokenError {
     /// Whether another attempt may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::NotIssued(_, error) if error.is_transient())
+        matches!(self, Self::NotIssued(error) if error.is_transient())
     }
 }
 
@@ -83,9 +81,9 @@ impl TokenSource {
     /// Returns [`TokenError`] if the token is unreadable, empty, or not suitable for a header.
     pub fn check(&self) -> Result<(), TokenError> {
         match self {
-            Self::Variable(_, token) => self.parse(token).map(drop),
+            Self::Variable(token) => self.parse(token).map(drop),
             Self::File(path) => self.read(path).map(drop),
-            Self::Github(..) | Self::Buildkite(_) => Ok(()),
+            Self::Github(..) => Ok(()),
         }
     }
 
@@ -115,16 +113,12 @@ impl TokenSource {
         };
         Err(TokenError::Invalid(self.to_string(), problem))
     }
-
-    fn not_issued(&self, error: IdTokenError) -> TokenError {
-        TokenError::NotIssued(self.to_string(), error)
-    }
 }
 
 impl std::fmt::Display for TokenSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Variable(name, _) => write!(f, "the variable {name}"),
+            Self::Variable(_) => f.write_str("the variable SUPERCARGO_TOKEN"),
             Self::File(path) => {
                 write!(
                     f,
@@ -133,7 +127,6 @@ impl std::fmt::Display for TokenSource {
                 )
             }
             Self::Github(..) => f.write_str("GitHub Actions (--oidc github)"),
-            Self::Buildkite(_) => f.write_str("Buildkite (--oidc buildkite)"),
         }
     }
 }
@@ -158,7 +151,7 @@ impl TokenReader {
     pub(super) async fn read(&self, within: Duration) -> Result<Token, TokenError> {
         let source = self.source.clone();
         let token = match &self.source {
-            TokenSource::Variable(_, token) => source.parse(token),
+            TokenSource::Variable(token) => source.parse(token),
             TokenSource::File(path) => {
                 let timed_out = || {
                     let error =
@@ -168,9 +161,9 @@ impl TokenReader {
                 let file = path.clone();
                 self.reads.run(within, move || source.read(&file)).await.unwrap_or_else(timed_out)
             }
-            TokenSource::Github(..) | TokenSource::Buildkite(_) => match self.recently_issued() {
+            TokenSource::Github(url, bearer) => match self.recently_issued() {
                 Some(token) => Ok(token),
-                None => self.request(within).await,
+                None => self.request(url, bearer, within).await,
             },
         }?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,23 +180,11 @@ impl TokenReader {
     }
 
     /// Requests an ID token.
-    async fn request(&self, within: Duration) -> Result<Token, TokenError> {
-        let (source, at) = (self.source.clone(), Instant::now());
-        let timed_out = || Err(self.source.not_issued(IdTokenError::TimedOut(within)));
-        let token = match &self.source {
-            TokenSource::Github(url, bearer) => {
-                let requested = timeout(within, request(&self.http, url, bearer)).await;
-                let issued = requested.unwrap_or(Err(IdTokenError::TimedOut(within)));
-                source.parse(&issued.map_err(|error| source.not_issued(error))?)
-            }
-            TokenSource::Buildkite(audience) => {
-                let audience = audience.clone();
-                let command =
-                    move || source.parse(&run(&audience).map_err(|error| source.not_issued(error))?);
-                self.reads.run(within, command).await.unwrap_or_else(timed_out)
-            }
-            TokenSource::File(_) | TokenSource::Variable(..) => timed_out(),
-        }?;
+    async fn request(&self, url: &Url, bearer: &SecretString, within: Duration) -> Result<Token, TokenError> {
+        let at = Instant::now();
+        let issued = timeout(within, request(&self.http, url, bearer)).await;
+        let issued = issued.unwrap_or(Err(IdTokenError::TimedOut(within))).map_err(TokenError::NotIssued)?;
+        let token = self.source.parse(&issued)?;
         *self.issued.lock().unwrap_or_else(PoisonError::into_inner) = Some((at, token.clone()));
         Ok(token)
     }
@@ -232,7 +213,7 @@ mod tests {
     use super::*;
 
     fn variable(token: &str) -> TokenSource {
-        TokenSource::Variable("SUPERCARGO_TOKEN", SecretString::from(token))
+        TokenSource::Variable(SecretString::from(token))
     }
 
     #[test]

@@ -19,13 +19,12 @@ const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 /// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
-const VARIABLES: [(&str, &str, &str); 11] = [
+const VARIABLES: [(&str, &str, &str); 10] = [
     (
         "`SUPERCARGO_TOKEN`",
         "client commands",
         "API token, if `--token-file` is not set. There is no option, because the process list shows arguments",
     ),
-    ("`SUPERCARGO_ID_TOKEN`", "client commands", "ID token of a job of GitLab, for `--oidc gitlab`"),
     (
         "`SUPERCARGO_DATABASE`",
         "`serve`",

@@ -25,10 +25,10 @@ pub(super) struct Service {
     /// File with the API token, reread for every request; without it, SUPERCARGO_TOKEN holds the token
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_TOKEN_FILE")]
     pub(super) token_file: Option<OsString>,
-    /// Get an ID token of the CI system instead: github, gitlab, circleci, buildkite, or file: and a path
-    #[arg(long, global = true, value_name = "SYSTEM", env = "SUPERCARGO_OIDC")]
+    /// Request an ID token of the CI system instead
+    #[arg(long, global = true, value_enum, value_name = "SYSTEM", env = "SUPERCARGO_OIDC")]
     pub(super) oidc: Option<Oidc>,
-    /// Audience of the ID token that github or buildkite issues (default: scheme, host and port of the base URL)
+    /// Audience of the ID token (default: scheme, host and port of the base URL)
     #[arg(long, global = true, value_name = "AUDIENCE", env = "SUPERCARGO_OIDC_AUDIENCE")]
     pub(super) oidc_audience: Option<String>,
     /// PEM file with certificate authorities to trust, in addition to those of the system
@@ -88,7 +88,7 @@ impl Service {
         let organization =
             non_empty(self.org.as_ref()).ok_or(missing("organization", "--org or SUPERCARGO_ORG"))?;
         let organization = organization.parse::<OrganizationName>()?;
-        let token = match &self.oidc {
+        let token = match self.oidc {
             Some(oidc) => oidc.source(non_empty(self.oidc_audience.as_ref()), &base_url, plain_http)?,
             None => non_empty(self.token_file.as_ref())
                 .map(|file| TokenSource::File(file.into()))
@@ -111,5 +111,5 @@ impl Service {
 fn token_from_environment() -> Option<TokenSource> {
     let token = std::env::var_os("SUPERCARGO_TOKEN").filter(|token| !token.is_empty())?;
     let token = SecretString::from(token.to_string_lossy().into_owned());
-    Some(TokenSource::Variable("SUPERCARGO_TOKEN", token))
+    Some(TokenSource::Variable(token))
 }

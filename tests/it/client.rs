@@ -11,7 +11,7 @@ fn client(server: &Server) -> Client {
     let setup = Setup {
         base_url: BaseUrl::parse(&server.url(), PlainHttp::LoopbackOnly).unwrap(),
         organization: "acme".parse().unwrap(),
-        token: TokenSource::Variable("SUPERCARGO_TOKEN", SecretString::from(TOKEN)),
+        token: TokenSource::Variable(SecretString::from(TOKEN)),
         ca_file: None,
         command: "test",
     };

@@ -80,7 +80,7 @@ fn report(url: &str, timeouts: api::Timeouts) -> Result<api::Accepted, api::Erro
     let setup = api::Setup {
         base_url: BaseUrl::parse(url, PlainHttp::LoopbackOnly).unwrap(),
         organization: "acme".parse().unwrap(),
-        token: TokenSource::Variable("SUPERCARGO_TOKEN", "t".into()),
+        token: TokenSource::Variable("t".into()),
         ca_file: None,
         command: "test",
     };

@@ -68,7 +68,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
             api::Setup {
                 base_url: BaseUrl::parse(&gate.url(), PlainHttp::LoopbackOnly).unwrap(),
                 organization: "acme".parse().unwrap(),
-                token: TokenSource::Variable("SUPERCARGO_TOKEN", ADMIN.into()),
+                token: TokenSource::Variable(ADMIN.into()),
                 ca_file: None,
                 command: "test",
             },
