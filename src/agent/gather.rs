@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Plan;
 use super::intake::{self, MAX_NAMED};
-use super::retry::{Deadline, RetryError};
+use crate::api::{Deadline, RetryError};
 use crate::cluster::{self, Cluster, FileError, PodsFile, Unreadable, WatchEvent};
 use crate::domain::escape::Escaped;
 use crate::domain::live::labels::NamespaceView;

@@ -4,14 +4,13 @@
 //! containers left out, and returns problems to the caller, which limits the number of warnings.
 
 use super::Plan;
-use super::summary::pluralize;
 use crate::cluster::Unreadable;
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::live::collapse::PodSkip;
 use crate::domain::live::departure::Departure;
 use crate::domain::live::live_set::{ApplyResult, LiveSet, UnreadableItem};
 use crate::domain::live::pod::PodView;
-use crate::domain::model::NamespaceName;
+use crate::domain::model::{NamespaceName, pluralize};
 
 /// Maximum number of unreadable pods named in warnings: per single run, and per watch and minute in the daemon.
 pub(super) const MAX_NAMED: u32 = 10;

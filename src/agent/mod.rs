@@ -9,10 +9,8 @@ pub mod gather;
 mod intake;
 pub mod once;
 mod plan;
-pub mod retry;
 mod summary;
 
 pub use environment::EnvironmentConfig;
 pub use plan::{OwnPod, Plan};
-pub(crate) use summary::pluralize;
 pub use summary::{ReportOutcome, Summary};

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::gather::{GatherError, Gathered, Source, gather};
-use super::retry::{Deadline, RetryError};
 use super::summary::{ReportOutcome, Summary};
 use super::{EnvironmentConfig, Plan};
-use crate::api::{self, Client, Resource};
+use crate::api::{self, Client, Deadline, Resource, RetryError};
 use crate::cluster::{self, PodsFile};
 use crate::domain::escape::Escaped;
 use crate::domain::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::Accepted;
 use crate::domain::escape::Escaped;
 use crate::domain::live::live_set::Tally;
-use crate::domain::model::EnvironmentName;
+use crate::domain::model::{EnvironmentName, pluralize};
 
 /// The result of a report that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,32 +87,10 @@ fn left_out(tally: &Tally) -> String {
     pods.chain(containers).collect::<Vec<_>>().join(", ")
 }
 
-/// `1 pod`, `2 pods`; `1 entry`, `2 entries`.
-pub(crate) fn pluralize(n: u64, noun: &str) -> String {
-    match noun.strip_suffix('y') {
-        _ if n == 1 => format!("1 {noun}"),
-        Some(stem) => format!("{n} {stem}ies"),
-        None => format!("{n} {noun}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::live::collapse::{ContainerSkip, PodSkip};
-
-    #[test]
-    fn number_determines_the_form_of_a_noun() {
-        for (n, noun, expected) in [
-            (0, "pod", "0 pods"),
-            (1, "pod", "1 pod"),
-            (2, "pod", "2 pods"),
-            (1, "audit entry", "1 audit entry"),
-            (14, "audit entry", "14 audit entries"),
-        ] {
-            assert_eq!(pluralize(n, noun), expected);
-        }
-    }
 
     #[test]
     fn pods_and_containers_left_out_are_listed_by_reason() {

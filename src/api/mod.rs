@@ -1,6 +1,6 @@
 //! Client of the compliance service: one function per operation.
 //!
-//! `cli` sets it up, and `agent` sends reports with it. It sends each request once; the caller decides about retries.
+//! `cli` sets it up, and `agent` sends reports with it. It sends each request once; callers retry by [`Deadline`].
 //! It reads the token for each request, and redacts it in errors, logs and `Debug`. Functions that send a read return
 //! [`Error`] unless the response is a 200 with the expected JSON.
 
@@ -29,6 +29,7 @@ mod report;
 mod repositories;
 mod resources;
 mod response;
+mod retry;
 mod span;
 mod token;
 mod tokens;
@@ -54,6 +55,7 @@ pub use policies::{ArtifactEffect, PolicyEffect};
 pub use raw_response::Parsed;
 pub use report::Accepted;
 pub use resources::{Item, Object};
+pub use retry::{Deadline, RetryError, seed};
 pub use span::Span;
 pub use token::{TokenError, TokenSource};
 pub use trails::{Commit, Filter, Flow, Trail};

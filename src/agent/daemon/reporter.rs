@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::metrics;
 use super::shared::{Composed, Shared};
 use super::timing::Timing;
-use crate::agent::{ReportOutcome, Summary, pluralize};
+use crate::agent::{ReportOutcome, Summary};
 use crate::api::{self, Accepted, Client, Resource};
 use crate::domain::escape::Escaped;
 use crate::domain::failure_log::{FailureLog, LogAction};
@@ -25,7 +25,7 @@ use crate::domain::live::confirmation;
 use crate::domain::live::departure::Revision;
 use crate::domain::live::live_set::Tally;
 use crate::domain::live::report::Report;
-use crate::domain::model::EnvironmentName;
+use crate::domain::model::{EnvironmentName, pluralize};
 use crate::domain::retry::{Retryable, retry_after};
 use crate::process::error_causes;
 

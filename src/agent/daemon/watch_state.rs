@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::metrics::{self, Metrics};
 use crate::agent::intake::MAX_NAMED;
-use crate::agent::pluralize;
 use crate::cluster;
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::live::live_set::{LiveSet, RelistDiff};
 use crate::domain::live::watch::{RestartReason, State};
-use crate::domain::model::NamespaceName;
+use crate::domain::model::{NamespaceName, pluralize};
 use crate::process::error_causes;
 
 /// The watched objects.

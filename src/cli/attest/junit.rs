@@ -11,9 +11,7 @@ use serde_json::{Map, Value, json};
 use super::facts::ProvenanceOptions;
 use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
-use crate::agent::pluralize;
-use crate::agent::retry::{Deadline, RetryError};
-use crate::api::{self, Attachment, Client, Resource};
+use crate::api::{self, Attachment, Client, Deadline, Resource, RetryError};
 use crate::cli::exit::Exit;
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
@@ -25,7 +23,7 @@ use crate::domain::escape::{Escaped, shortened};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
     AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, JunitAttestation, JunitFields,
-    JunitResult, ShortText, Text, TrailName,
+    JunitResult, ShortText, Text, TrailName, pluralize,
 };
 use crate::domain::retry::{Backoff, StatusClass};
 use crate::process::files::read_up_to;

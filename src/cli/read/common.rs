@@ -6,8 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::columns::{Column, fields, table};
-use crate::agent::retry::Deadline;
-use crate::api::{self, Client, Parsed, Resource};
+use crate::api::{self, Client, Deadline, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Output, Table};
 use crate::cli::service::Service;

@@ -11,13 +11,12 @@ use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, Sta
 use super::columns::{Column, table};
 use super::common::{Common, client};
 use super::pages::Pages;
-use crate::agent::pluralize;
 use crate::api::{Item, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::owner::Owner;
-use crate::domain::model::{EnvironmentName, EnvironmentSnapshot};
+use crate::domain::model::{EnvironmentName, EnvironmentSnapshot, pluralize};
 
 #[derive(Debug, Args)]
 #[command(

@@ -3,12 +3,11 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::agent::pluralize;
 use crate::api::{Identified, Page, PageWalker, Pagination, Parsed};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, Progress, Table};
 use crate::cli::values::integer;
-use crate::domain::model;
+use crate::domain::model::{self, pluralize};
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {

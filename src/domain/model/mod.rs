@@ -14,6 +14,7 @@ mod image_index;
 mod live_artifacts;
 mod name;
 mod page;
+mod plural;
 mod policy;
 mod provider;
 mod reported_artifact;
@@ -50,6 +51,7 @@ pub use name::{
     TokenName, TrailName,
 };
 pub use page::{InvalidPage, Page, Pagination};
+pub use plural::pluralize;
 pub use policy::{PolicySummary, PolicyVersionSummary};
 pub use provider::{InvalidProvider, Provider, at_provider};
 pub use reported_artifact::ReportedArtifact;

@@ -1,13 +1,13 @@
 //! Retries with backoff until a deadline.
 //!
-//! Used by single runs and commands; the daemon retries by its cadence instead.
+//! Used by single runs and commands, also for requests to the cluster; the daemon retries by its cadence instead.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::pluralize;
+use crate::domain::model::pluralize;
 use crate::domain::retry::{self, Backoff, Retryable};
 use crate::process::error_causes;
 
@@ -82,7 +82,8 @@ impl Deadline {
     }
 
     /// A deadline after half of the remaining time.
-    pub(super) fn half(self) -> Self {
+    #[must_use]
+    pub fn half(self) -> Self {
         Self { at: Instant::now() + self.remaining() / 2, ..self }
     }
 
@@ -106,7 +107,7 @@ impl Deadline {
     /// Runs one operation per item and retries transient failures. `describe` describes it in errors.
     /// Each attempt gets an equal share of the remaining time, so that one that hangs cannot starve the
     /// others; the last waiting operation gets all of it.
-    pub(super) async fn retry_each<T, R, E: Retryable + 'static>(
+    pub async fn retry_each<T, R, E: Retryable + 'static>(
         self,
         items: impl IntoIterator<Item = T>,
         describe: impl Fn(&T) -> String,
