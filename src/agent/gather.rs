@@ -2,6 +2,7 @@
 //!
 //! Called by `once`. Stays within the deadline and logs unreadable and repeated pods.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +69,6 @@ struct Intake {
     live_set: LiveSet,
     /// Warnings of the complete lists.
     warnings: Warnings,
-    /// Warnings of the current list; dropped if the list restarts.
-    list_warnings: Warnings,
 }
 
 /// Warnings that are logged after the lists are complete.
@@ -94,7 +93,6 @@ pub(super) async fn gather(
         plan: plan.clone(),
         live_set: LiveSet::new(selections, plan.counting),
         warnings: Warnings::default(),
-        list_warnings: Warnings::default(),
     };
     let (mut failed, mut no_labels) = (BTreeMap::new(), None);
     match source {
@@ -142,11 +140,11 @@ pub(super) async fn gather(
 async fn read_file(file: PodsFile, mut intake: Intake, deadline: Deadline) -> Result<Intake, GatherError> {
     let (name, start) = (file.clone(), Instant::now());
     let read = spawn_blocking(move || {
-        intake.begin(None);
-        file.read(&mut |pod| intake.add(None, pod)).map(|()| {
-            intake.complete(None);
-            intake
-        })
+        let mut warnings = Warnings::default();
+        intake.live_set.begin(None);
+        file.read(&mut |pod| intake.add(None, pod, &mut warnings))?;
+        intake.complete(None, &mut warnings);
+        Ok(intake)
     });
     match timeout(deadline.remaining(), read).await {
         Ok(Ok(read)) => read.map_err(GatherError::File),
@@ -167,9 +165,11 @@ impl Intake {
             Some(namespace) => format!("listing pods in namespace \"{namespace}\" at {}", cluster.url()),
             None => format!("listing pods at {}", cluster.url()),
         };
+        let intake = RefCell::new(self);
         let listed = deadline.retry_each(namespaces, describe, async |namespace| {
-            let namespace = namespace.as_ref();
-            cluster.list_pods(namespace, |event| self.apply(namespace, event)).await
+            let (namespace, mut warnings) = (namespace.as_ref(), Warnings::default());
+            let apply = |event| intake.borrow_mut().apply(namespace, event, &mut warnings);
+            cluster.list_pods(namespace, apply).await
         });
         listed.await
     }
@@ -201,11 +201,16 @@ impl Intake {
         }
     }
 
-    fn apply(&mut self, scope: Option<&NamespaceName>, event: WatchEvent) {
+    /// Applies an event of a list. Pods of a list that never completes stay in the live set; `confirm` withholds every
+    /// environment with such a namespace.
+    fn apply(&mut self, scope: Option<&NamespaceName>, event: WatchEvent, warnings: &mut Warnings) {
         match event {
-            WatchEvent::ListStarted => self.begin(scope),
-            WatchEvent::Applied(pod) => self.add(scope, pod),
-            WatchEvent::Complete => self.complete(scope),
+            WatchEvent::ListStarted => {
+                self.live_set.begin(scope);
+                *warnings = Warnings::default();
+            }
+            WatchEvent::Applied(pod) => self.add(scope, pod, warnings),
+            WatchEvent::Complete => self.complete(scope, warnings),
             WatchEvent::Failed { error, .. } => {
                 tracing::debug!("{}; restarting the list", error_causes::describe(&error));
             }
@@ -213,25 +218,23 @@ impl Intake {
         }
     }
 
-    fn add(&mut self, scope: Option<&NamespaceName>, pod: Result<PodView, Unreadable>) {
+    fn add(
+        &mut self,
+        scope: Option<&NamespaceName>,
+        pod: Result<PodView, Unreadable>,
+        warnings: &mut Warnings,
+    ) {
         let added = intake::add(&self.plan, &mut self.live_set, scope, pod);
         if let Some(problem) = added.problem {
-            self.list_warnings.add_problem(problem);
+            warnings.add_problem(problem);
         }
-        self.list_warnings.repeated.extend(added.repeated);
+        warnings.repeated.extend(added.repeated);
     }
 
-    /// Starts or restarts a list. Pods of a list that never completes stay in the live set; `confirm`
-    /// withholds every environment with such a namespace.
-    fn begin(&mut self, scope: Option<&NamespaceName>) {
-        self.live_set.begin(scope);
-        self.list_warnings = Warnings::default();
-    }
-
-    fn complete(&mut self, scope: Option<&NamespaceName>) {
+    fn complete(&mut self, scope: Option<&NamespaceName>, warnings: &mut Warnings) {
         self.live_set.complete(scope, drop);
-        self.warnings.problems.append(&mut self.list_warnings.problems);
-        self.warnings.repeated.append(&mut self.list_warnings.repeated);
+        self.warnings.problems.append(&mut warnings.problems);
+        self.warnings.repeated.append(&mut warnings.repeated);
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Error {
     Output(#[source] io::Error),
 }
 
-/// Lists once and reports each environment in order. A failed environment does not prevent reports for the
+/// Lists once and reports each environment. A failed environment does not prevent reports for the
 /// others.
 ///
 /// # Errors

@@ -5,11 +5,16 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-use tokio::time::{Instant, sleep_until, timeout};
+use futures_util::future::join_all;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::domain::model::pluralize;
 use crate::domain::retry::{self, Backoff, Retryable};
 use crate::process::error_causes;
+
+/// Maximum number of attempts at a time: attempts that hang delay no others up to this number.
+const MAX_CONCURRENT: usize = 8;
 
 /// An operation failed permanently, or until its deadline.
 #[derive(Debug, thiserror::Error)]
@@ -58,16 +63,6 @@ pub struct Deadline {
     backoff: Backoff,
 }
 
-/// One of several operations that are retried.
-struct Task<T, E, D> {
-    number: usize,
-    item: T,
-    delays: D,
-    attempts: u32,
-    not_before: Instant,
-    last: Option<Box<E>>,
-}
-
 impl Deadline {
     /// A deadline after this duration from now.
     #[must_use]
@@ -87,7 +82,7 @@ impl Deadline {
         Self { at: Instant::now() + self.remaining() / 2, ..self }
     }
 
-    /// Runs one operation and retries transient failures. `operation` describes it in errors.
+    /// Runs an operation and retries transient failures. `operation` describes it in errors.
     ///
     /// # Errors
     ///
@@ -98,78 +93,53 @@ impl Deadline {
         mut attempt: impl AsyncFnMut() -> Result<R, E>,
     ) -> Result<R, RetryError<E>> {
         let start = Instant::now();
-        let results = self.retry_each([()], |()| operation.to_owned(), async |()| attempt().await).await;
-        let timed_out =
-            || Err(RetryError::TimedOut { operation: operation.to_owned(), elapsed: start.elapsed() });
-        results.into_iter().next().map_or_else(timed_out, |((), result)| result)
+        let (mut attempts, mut last) = (0, None);
+        for delay in self.backoff.delays(seed()) {
+            attempts += 1;
+            let failure = match timeout_at(self.at, attempt()).await {
+                Ok(Ok(result)) => return Ok(result),
+                Ok(Err(failure)) if !failure.is_transient() => {
+                    return Err(RetryError::Permanent(Box::new(failure)));
+                }
+                Ok(Err(failure)) => failure,
+                Err(_) => break,
+            };
+            let retry_after = failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
+            let delay = self.backoff.with_retry_after(delay, retry_after);
+            if delay >= self.remaining() {
+                let retry_after = retry_after.filter(|after| *after >= self.remaining());
+                let (elapsed, last) = (start.elapsed(), Box::new(failure));
+                return Err(RetryError::Exhausted { attempts, elapsed, retry_after, last });
+            }
+            tracing::warn!("{}; retrying in {:.1} s", error_causes::describe(&failure), delay.as_secs_f32());
+            last = Some(Box::new(failure));
+            sleep(delay).await;
+        }
+        let elapsed = start.elapsed();
+        Err(match last {
+            Some(last) => RetryError::Exhausted { attempts, elapsed, retry_after: None, last },
+            None => RetryError::TimedOut { operation: operation.to_owned(), elapsed },
+        })
     }
 
-    /// Runs one operation per item and retries transient failures. `describe` describes it in errors.
-    /// Each attempt gets an equal share of the remaining time, so that one that hangs cannot starve the
-    /// others; the last waiting operation gets all of it.
+    /// Runs an operation for each item concurrently, and retries transient failures. `describe` describes it in errors.
+    /// The results have the order of the items, and so do the first attempts.
     pub async fn retry_each<T, R, E: Retryable + 'static>(
         self,
         items: impl IntoIterator<Item = T>,
         describe: impl Fn(&T) -> String,
-        mut attempt: impl AsyncFnMut(&T) -> Result<R, E>,
+        attempt: impl AsyncFn(&T) -> Result<R, E>,
     ) -> Vec<(T, Result<R, RetryError<E>>)> {
-        let start = Instant::now();
-        let mut waiting: Vec<_> = items
-            .into_iter()
-            .enumerate()
-            .map(|(number, item)| {
-                let delays = self.backoff.delays(seed());
-                Task { number, item, delays, attempts: 0, not_before: start, last: None }
-            })
-            .collect();
-        let mut done = Vec::new();
-        while let Some(next) = (0..waiting.len()).min_by_key(|&n| waiting.get(n).map(|task| task.not_before))
-        {
-            let mut task = waiting.remove(next);
-            sleep_until(task.not_before).await;
-            let share = self.remaining() / u32::try_from(waiting.len() + 1).unwrap_or(u32::MAX);
-            task.attempts += 1;
-            let mut retry_after = None;
-            let mut delay = task.delays.next().unwrap_or(self.backoff.max);
-            match timeout(share, attempt(&task.item)).await {
-                Ok(Ok(result)) => {
-                    done.push((task.number, task.item, Ok(result)));
-                    continue;
-                }
-                Ok(Err(failure)) if !failure.is_transient() => {
-                    done.push((task.number, task.item, Err(RetryError::Permanent(Box::new(failure)))));
-                    continue;
-                }
-                Ok(Err(failure)) => {
-                    retry_after =
-                        failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
-                    delay = self.backoff.with_retry_after(delay, retry_after);
-                    task.last = Some(Box::new(failure));
-                }
-                Err(_) => {}
-            }
-            if delay < self.remaining() {
-                let cause = match &task.last {
-                    Some(failure) => error_causes::describe(&**failure),
-                    None => format!("{} timed out after {:.1} s", describe(&task.item), share.as_secs_f32()),
-                };
-                tracing::warn!("{cause}; retrying in {:.1} s", delay.as_secs_f32());
-                task.not_before = Instant::now() + delay;
-                waiting.push(task);
-            } else {
-                let elapsed = start.elapsed();
-                let error = match task.last {
-                    Some(last) => {
-                        let retry_after = retry_after.filter(|after| *after >= self.remaining());
-                        RetryError::Exhausted { attempts: task.attempts, elapsed, retry_after, last }
-                    }
-                    None => RetryError::TimedOut { operation: describe(&task.item), elapsed },
-                };
-                done.push((task.number, task.item, Err(error)));
-            }
-        }
-        done.sort_by_key(|(number, ..)| *number);
-        done.into_iter().map(|(_, item, result)| (item, result)).collect()
+        let permits = Semaphore::new(MAX_CONCURRENT);
+        let retry = async |item: T| {
+            let attempt = async || {
+                let _permit = permits.acquire().await;
+                attempt(&item).await
+            };
+            let result = self.retry(&describe(&item), attempt).await;
+            (item, result)
+        };
+        join_all(items.into_iter().map(retry)).await
     }
 }
 
@@ -190,6 +160,8 @@ pub fn seed() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -217,21 +189,22 @@ mod tests {
     fn run(
         within: Duration,
         tasks: usize,
-        mut attempt: impl AsyncFnMut(usize, usize) -> Result<(), Fake>,
+        attempt: impl AsyncFn(usize, usize) -> Result<(), Fake>,
     ) -> (Results, Vec<usize>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (first, most) = (Duration::from_millis(10), Duration::from_millis(100));
             let deadline =
                 Deadline::after(within, Backoff { initial: first, max: most, ..Backoff::default() });
-            let mut attempts = vec![0; tasks];
+            let attempts: Vec<_> = (0..tasks).map(|_| Cell::new(0)).collect();
             let attempt_one = async |task: &usize| {
-                attempts[*task] += 1;
-                attempt(*task, attempts[*task] - 1).await
+                let before = attempts[*task].replace(attempts[*task].get() + 1);
+                attempt(*task, before).await
             };
             let results = deadline.retry_each(0..tasks, |n| format!("task {n}"), attempt_one).await;
             assert!(results.iter().map(|(task, _)| *task).eq(0..tasks), "in their order");
-            (results.into_iter().map(|(_, result)| result).collect(), attempts)
+            let results = results.into_iter().map(|(_, result)| result).collect();
+            (results, attempts.into_iter().map(Cell::into_inner).collect())
         })
     }
 
@@ -272,22 +245,27 @@ mod tests {
     }
 
     #[test]
-    fn hanging_task_leaves_the_others_their_share_and_gets_what_they_leave() {
+    fn hanging_attempts_do_not_delay_the_others() {
         let (results, _) = run(Duration::from_millis(500), 50, async |task, _| {
-            if task == 7 { std::future::pending().await } else { Ok(()) }
+            if task % 7 == 0 && task < 49 { std::future::pending().await } else { Ok(()) }
         });
-        assert!(results.iter().enumerate().all(|(task, result)| result.is_ok() != (task == 7)));
-
-        // Slower than its share of the first round, 200 ms, but faster than the time that is left.
-        let (results, _) = run(Duration::from_secs(10), 50, async |task, _| {
-            tokio::time::sleep(Duration::from_millis(if task == 7 { 400 } else { 0 })).await;
-            Ok(())
-        });
-        assert!(results.iter().all(Result::is_ok));
+        assert!(
+            results.iter().enumerate().all(|(task, result)| result.is_ok() != (task % 7 == 0 && task < 49))
+        );
     }
 
     #[test]
-    fn one_failure_among_many_tasks_is_retried_however_small_its_share() {
+    fn last_failure_is_kept_if_the_next_attempt_hangs() {
+        let (results, attempts) = run(Duration::from_millis(500), 1, async |_, before| {
+            if before == 0 { Err(BUSY) } else { std::future::pending().await }
+        });
+        assert_eq!(attempts, [2]);
+        let Err(RetryError::Exhausted { attempts: 2, last, .. }) = &results[0] else { panic!("{results:?}") };
+        assert!(last.transient);
+    }
+
+    #[test]
+    fn one_failure_among_many_tasks_is_retried() {
         let (results, _) =
             run(MINUTE, 50, async |task, before| if task == 0 && before == 0 { Err(BUSY) } else { Ok(()) });
         assert!(results.iter().all(Result::is_ok));
