@@ -16,7 +16,7 @@ use super::body::{Progress, Upload};
 use super::error::{Error, Request};
 use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Response, Success};
 use super::token::{Token, TokenReader};
-use super::{BaseUrl, TokenSource};
+use super::{BaseUrl, TokenError, TokenSource};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::reporters::CLUSTER_HEADER;
 use crate::domain::live::report::Report;
@@ -46,7 +46,7 @@ pub struct Setup {
 /// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// To read the token file, or to request an ID token.
+    /// For reading the token file, after which the last token is used, or for requesting an ID token.
     pub token_file: Duration,
     /// To connect.
     pub connect: Duration,
@@ -96,6 +96,9 @@ pub enum SetupError {
     /// The CA file has no valid certificates.
     #[error("the CA file \"{}\" (--ca-file) {}", Escaped(&.0.display().to_string()), .1)]
     Authorities(PathBuf, BundleError),
+    /// There is no token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The TLS library rejects the configuration.
     #[error("failed to set up the HTTP client; if this system has no certificate authorities, set --ca-file")]
     Client(#[source] reqwest::Error),
@@ -118,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns [`SetupError`] if the CA file is missing or invalid.
+    /// Returns [`SetupError`] if the CA file or the token is missing or invalid.
     pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
         let Setup { base_url, organization, token, ca_file, command } = setup;
         let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts, command)?;
@@ -128,7 +131,7 @@ impl Client {
             }
             _ => http.clone(),
         };
-        let token = Arc::new(TokenReader::new(token, issuer));
+        let token = Arc::new(TokenReader::open(token, issuer)?);
         Ok(Self { http, base_url, organization, token, timeouts, cluster: None })
     }
 
@@ -150,7 +153,7 @@ impl Client {
         &self.base_url
     }
 
-    /// Number of requests for which the token file had another token than for the request before.
+    /// How often the token file had another token than before.
     #[must_use]
     pub fn token_rotations(&self) -> u64 {
         self.token.rotations()

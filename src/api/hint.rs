@@ -103,7 +103,7 @@ impl Client {
     }
 
     fn authorization_hint(&self, clock_skew: Option<Duration>) -> String {
-        let (token, organization) = (self.token.source(), &self.organization);
+        let Self { token, organization, .. } = self;
         let check = format!(
             "check that the token from {token} belongs to the organization \"{organization}\" and has the required role"
         );

@@ -62,9 +62,6 @@ pub enum ServiceError {
     /// Invalid organization name.
     #[error("invalid organization (--org, SUPERCARGO_ORG): {0}")]
     Organization(#[from] InvalidName),
-    /// Unusable token.
-    #[error(transparent)]
-    Token(#[from] api::TokenError),
     /// No ID token of the CI system.
     #[error(transparent)]
     Oidc(#[from] OidcError),
@@ -95,7 +92,6 @@ impl Service {
                 .or_else(token_from_environment)
                 .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE, SUPERCARGO_TOKEN or --oidc"))?,
         };
-        token.check()?;
         let setup = api::Setup {
             base_url,
             organization,

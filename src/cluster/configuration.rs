@@ -5,6 +5,7 @@
 //! credentials, so they are described without their texts.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Uri;
@@ -20,12 +21,12 @@ use tokio::time::timeout;
 use super::insecure::{Insecure, OnInsecure, insecure};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
-use super::token_file::TokenFile;
 use super::transport;
 use crate::domain::escape::Escaped;
 use crate::process::error_causes;
 use crate::process::own_variables::own_variables;
 use crate::process::proxy::is_turned_off;
+use crate::process::token_file::TokenFile;
 
 /// Selection of the cluster by the command line.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +77,7 @@ pub enum ConnectError {
 pub(super) struct ConfiguredClient {
     pub(super) client: Client,
     pub(super) url: Uri,
-    pub(super) token_file: Option<TokenFile>,
+    pub(super) token_file: Option<Arc<TokenFile>>,
     pub(super) secrets: Secrets,
     /// A credential plugin may run before any request.
     pub(super) has_plugin: bool,
@@ -129,7 +130,10 @@ async fn configure(access: &Access, read_pause: ReadPause) -> Result<ConfiguredC
     config.proxy_url = proxy.as_deref().map(parse_proxy).transpose()?;
     let url = config.cluster_url.clone();
     let token_file = match (&config.auth_info.token, config.auth_info.token_file.take()) {
-        (None, Some(path)) => Some(TokenFile::open(path.into()).map_err(ConnectError::Kubeconfig)?),
+        (None, Some(path)) => {
+            let opened = TokenFile::open(path.into(), "");
+            Some(Arc::new(opened.map_err(|e| ConnectError::Kubeconfig(error_causes::describe(&e)))?))
+        }
         _ => None,
     };
     let has_plugin = config.auth_info.exec.is_some();

@@ -20,7 +20,7 @@ use super::error::{Cause, Error, Permission, Request};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::status::{self, Encoding};
-use super::token_file::TokenFile;
+use crate::process::token_file::{Token, TokenFile};
 
 /// Maximum number of bytes that are read of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -72,7 +72,7 @@ impl Timeouts {
 pub struct Cluster {
     client: kube::Client,
     url: Uri,
-    token_file: Option<TokenFile>,
+    token_file: Option<Arc<TokenFile>>,
     secrets: Secrets,
     /// Serializes requests if there is a credential plugin.
     plugin: Option<Arc<Mutex<()>>>,
@@ -129,7 +129,7 @@ impl Cluster {
             .header(ACCEPT_ENCODING, "identity")
             .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
         let message = match &self.token_file {
-            Some(file) => message.header(AUTHORIZATION, file.header(self.timeouts.token_file).await),
+            Some(file) => message.header(AUTHORIZATION, file.read(self.timeouts.token_file).await.header()),
             None => message,
         };
         let message = message.body(Body::empty());
@@ -217,8 +217,8 @@ impl Cluster {
 
     /// Redacts credentials in a text from a server, which may echo them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
-        let token = self.token_file.as_ref().map(TokenFile::last);
-        self.secrets.redact(text, token.as_ref())
+        let token = self.token_file.as_ref().map(|file| file.last());
+        self.secrets.redact(text, token.as_ref().map(Token::secret))
     }
 
     pub(super) fn read_pause(&self) -> &ReadPause {

@@ -20,7 +20,6 @@ mod protobuf;
 mod read_pause;
 mod secrets;
 mod status;
-mod token_file;
 mod transport;
 mod unreadable;
 mod watch;

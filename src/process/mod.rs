@@ -20,3 +20,4 @@ pub mod proxy;
 pub mod signals;
 pub mod signing;
 pub mod tls;
+pub mod token_file;

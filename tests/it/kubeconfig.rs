@@ -161,7 +161,7 @@ fn unusable_key_or_certificate_is_named_and_not_printed() {
         (with(&alice.certificate, &authority.client("bob").key, &config), "does not match it"),
         (
             with(&alice.certificate, &alice.key, &no_token),
-            "alice.key\" contains characters that are invalid in a header",
+            "alice.key\": expected a token in one line, got a key or certificate in PEM",
         ),
     ] {
         outcome.expect(2, &["invalid kubeconfig: ", text]);

@@ -1,6 +1,7 @@
 //! `docs/metrics.md` lists exactly the metrics that agent and service expose.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use regex::Regex;
@@ -12,6 +13,7 @@ use crate::daemon::cluster::{self, ApiRequest, Cluster, pod};
 use crate::daemon::gate::{Fault, Gate};
 use crate::daemon::rules::{always, on};
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
+use crate::fake::{Reply, Server};
 use crate::service::{self, ADMIN, Database, Options, Response, TestService, bootstrap};
 
 /// A metric of the document or of a process.
@@ -93,7 +95,18 @@ fn web(n: usize) -> cluster::Pod {
 async fn agent_metrics_match_the_document() {
     let (cluster, gate) = (Cluster::start(), Gate::without_service());
     cluster.add(web(0));
-    let daemon = DaemonBuilder::new(&cluster, &gate).time_scale(200).token_file(ADMIN).start();
+    // The first request of an ID token fails.
+    let requests = AtomicUsize::new(0);
+    let github = Server::start(move |_| match requests.fetch_add(1, Ordering::Relaxed) {
+        0 => Reply::text(503, ""),
+        _ => Reply::json(200, format!(r#"{{"value": "{ADMIN}"}}"#)),
+    });
+    let daemon = DaemonBuilder::new(&cluster, &gate)
+        .time_scale(200)
+        .args(["--oidc", "github"])
+        .env("ACTIONS_ID_TOKEN_REQUEST_URL", &github.url())
+        .env("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "job")
+        .start();
     wait_until_in_sync(&gate, &cluster, PROD).await;
     let header = ("x-nothing", "");
     let outcomes = [
@@ -115,9 +128,7 @@ async fn agent_metrics_match_the_document() {
         daemon.wait_for_reports(outcome, before + 1).await;
         gate.clear_faults();
     }
-    std::fs::remove_file(daemon.home().join("token")).unwrap();
     daemon.wait_for_reports("no_token", 1).await;
-    daemon.write_token(ADMIN);
     daemon.wait_for_reports("unchanged", 1).await;
     cluster.modify("shop", "web-1", cluster::Pod::ended);
     cluster.delete("shop", "web-1");
