@@ -1,15 +1,8 @@
-//! Random pod changes during faults, for the soak and the proxy tests. As in a real cluster, most events do not change
-//! the report.
-
-use std::time::Duration;
+//! Random pod changes during faults. As in a real cluster, most events do not change the report.
 
 use fastrand::Rng;
-use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::daemon::cluster::{Cluster, Pod, pod};
-
-/// Events per second.
-pub const RATE: u64 = 200;
 
 /// Generates changes, and tracks the pods that it created.
 pub struct Churn {
@@ -18,9 +11,7 @@ pub struct Churn {
     /// Target number of pods.
     target: usize,
     created: usize,
-    /// Restored backups that were already handled.
-    restores: usize,
-    pub events: usize,
+    events: usize,
 }
 
 struct KnownPod {
@@ -44,7 +35,7 @@ fn with_image(mut pod: Pod, image: usize) -> Pod {
 
 impl Churn {
     pub fn new(seed: u64, target: usize) -> Self {
-        Self { random: Rng::with_seed(seed), pods: Vec::new(), target, created: 0, restores: 0, events: 0 }
+        Self { random: Rng::with_seed(seed), pods: Vec::new(), target, created: 0, events: 0 }
     }
 
     pub fn add_initial_pods(&mut self, cluster: &Cluster) {
@@ -53,50 +44,17 @@ impl Churn {
         }
     }
 
-    /// Changes pods at `RATE` until then.
-    pub async fn run(&mut self, cluster: &Cluster, until: Instant) {
-        let mut ticks = interval(Duration::from_micros(1_000_000 / RATE));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        while Instant::now() < until {
-            ticks.tick().await;
-            self.step(cluster);
-        }
-    }
-
     /// Makes one random change.
     pub fn step(&mut self, cluster: &Cluster) {
-        self.sync_after_restore(cluster);
         self.random_change(cluster);
         self.events += 1;
     }
 
-    /// Restores missing image IDs after the faults. An agent that missed the last change before a reboot or a restored
-    /// backup cannot know these digests.
+    /// Restores missing image IDs after the faults. An agent that missed the last change before a reboot cannot know these
+    /// digests.
     pub fn restore_image_ids(&mut self, cluster: &Cluster) {
-        self.sync_after_restore(cluster);
         for n in 0..self.pods.len() {
             if self.pods[n].has_no_ids {
-                self.change(cluster, n);
-            }
-        }
-    }
-
-    /// Reads the pods again after a backup was restored.
-    fn sync_after_restore(&mut self, cluster: &Cluster) {
-        let before = std::mem::replace(&mut self.restores, cluster.restores());
-        if before == self.restores {
-            return;
-        }
-        let to_known = |pod: Pod| {
-            let (is_pending, has_ended) = (pod.phase == "Pending", pod.is_ended());
-            let has_no_ids = pod.running().is_empty() && !is_pending && !has_ended;
-            let Pod { namespace, name, .. } = pod;
-            KnownPod { namespace, name, is_pending, has_ended, has_no_ids, deleted_at: None }
-        };
-        self.pods = cluster.pods().into_iter().map(to_known).collect();
-        // For these pods, the agent may keep digests from after the backup until a new image ID arrives.
-        for n in 0..self.pods.len() {
-            if self.pods[n].is_pending || self.pods[n].has_no_ids {
                 self.change(cluster, n);
             }
         }

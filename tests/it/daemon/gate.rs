@@ -312,17 +312,6 @@ impl Gate {
         state.reports.clone()
     }
 
-    /// Discards bodies and pods of all reports but the last, for long runs.
-    pub fn discard_old_reports(&self) {
-        self.server.clear_requests();
-        let mut state = self.shared.state();
-        let old = state.reports.len().saturating_sub(1);
-        for report in &mut state.reports[..old] {
-            report.body = Bytes::new();
-            report.pods = Arc::default();
-        }
-    }
-
     /// The reports that the service accepted.
     pub fn accepted(&self, environment: &str) -> Vec<Report> {
         let is = |report: &Report| report.is_accepted && report.environment == environment;

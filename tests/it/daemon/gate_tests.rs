@@ -60,9 +60,6 @@ async fn gate_forwards_reports_to_the_service_and_records_them() {
     super::wait_until_all_reported(&gate, &cluster, PROD).await;
     assert_live_pods_reported(&gate, &cluster, PROD);
     assert_reported_pods_existed(&gate, &cluster, PROD);
-    gate.discard_old_reports();
-    assert_eq!(gate.every_accepted_pod("prod").len(), 0, "the last report was not accepted");
-    assert_eq!(gate.reports().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,6 @@
 //! [`Daemon`] runs the process. `cluster` is a stateful API server, and `gate` a proxy in front of the service; both
 //! inject faults by `rules`. `invariants` asserts the reports.
 
-#[expect(dead_code, reason = "used by the soak")]
 pub mod churn;
 pub mod cluster;
 mod credentials;

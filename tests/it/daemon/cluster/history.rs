@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::daemon::reported_pod::{Identity, ReportedPod};
@@ -23,7 +23,7 @@ pub struct Lifetime {
 /// Whether a lifetime was sent to a client.
 pub struct SentFlag {
     /// Index of the lifetime.
-    number: AtomicUsize,
+    number: usize,
     is_sent: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Lifetimes {
             (Some(open), _) => open,
             (None, None) => return None,
             (None, Some(first)) => {
-                let sent = Arc::new(SentFlag { number: self.0.len().into(), is_sent: AtomicBool::default() });
+                let sent = Arc::new(SentFlag { number: self.0.len(), is_sent: AtomicBool::default() });
                 let pod = first.identity();
                 let lifetime =
                     Lifetime { pod, versions: BTreeSet::new(), from: now, to: None, was_sent: false };
@@ -59,20 +59,13 @@ impl Lifetimes {
                 sent
             }
         };
-        let lifetime = &mut self.0[open.number.load(Ordering::Relaxed)].1;
+        let lifetime = &mut self.0[open.number].1;
         lifetime.versions.extend(versions);
         if is_live {
             return Some(open);
         }
         lifetime.to = Some(now);
         None
-    }
-
-    pub fn remove_ended(&mut self) {
-        self.0.retain(|(_, lifetime)| lifetime.to.is_none());
-        for (number, (sent, _)) in self.0.iter().enumerate() {
-            sent.number.store(number, Ordering::Relaxed);
-        }
     }
 
     pub fn all(&self) -> Vec<Lifetime> {

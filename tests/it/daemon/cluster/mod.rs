@@ -272,13 +272,6 @@ impl Cluster {
         self.shared.state().pods.values().map(|stored| stored.pod.clone()).collect()
     }
 
-    /// Discards ended lifetimes and the history, as [`Cluster::compact`] does, for long runs. Watches that have received
-    /// all events are not affected.
-    pub fn discard_history(&self) {
-        self.server.clear_requests();
-        self.shared.state().discard_history();
-    }
-
     /// The latest resourceVersion.
     pub fn revision(&self) -> u64 {
         self.shared.state().revision

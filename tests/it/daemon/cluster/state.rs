@@ -180,15 +180,6 @@ impl State {
         self.snapshots.clear();
     }
 
-    /// Discards the history, but not the pods and their lifetimes.
-    pub fn discard_history(&mut self) {
-        self.compacted = self.events.last().map_or(self.compacted, |event| event.revision);
-        self.events.clear();
-        self.namespace_events.clear();
-        self.snapshots.clear();
-        self.lifetimes.remove_ended();
-    }
-
     pub fn backup(&self) -> Backup {
         Backup { pods: Arc::clone(&self.pods), namespaces: self.namespaces.clone(), revision: self.revision }
     }
