@@ -1,7 +1,6 @@
 //! An endpoint for reports. Counts them, and measures the latency from a change to the head of its first report.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,6 @@ use hyper::{Request, Response};
 #[derive(Default)]
 pub struct Endpoint {
     state: Mutex<State>,
-    is_unavailable: AtomicBool,
 }
 
 #[derive(Default)]
@@ -37,9 +35,6 @@ pub struct Report {
 
 impl Endpoint {
     pub async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        if self.is_unavailable.load(Ordering::Relaxed) {
-            return Response::builder().status(503).body(Full::default()).unwrap();
-        }
         let head = Instant::now();
         let mut body = request.into_body();
         let is_awaiting = {
@@ -66,11 +61,6 @@ impl Endpoint {
         Response::builder().status(201).body(Full::from("\"report processed\"")).unwrap()
     }
 
-    /// Rejects reports with 503, or accepts them again.
-    pub fn set_unavailable(&self, is_unavailable: bool) {
-        self.is_unavailable.store(is_unavailable, Ordering::Relaxed);
-    }
-
     /// Number of started reports.
     pub fn heads(&self) -> usize {
         self.state.lock().unwrap().heads
@@ -80,7 +70,7 @@ impl Endpoint {
         self.state.lock().unwrap().reports.clone()
     }
 
-    /// Starts the measurement for a pod that is now ready.
+    /// Starts the measurement for a new pod.
     pub fn expect(&self, pod: String) {
         self.state.lock().unwrap().awaited.insert(pod.into_bytes(), Instant::now());
     }

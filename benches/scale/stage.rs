@@ -1,16 +1,17 @@
-//! The fake API server and endpoint of a measurement, and the processes that run against them.
+//! The fake API server and endpoint, and the processes that run against them.
 
 use std::future::ready;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::api::Cluster;
 use super::endpoint::Endpoint;
-use super::http;
-use super::pods::Size;
-use super::process::{Process, run_self};
+use super::process::program;
+use super::{http, list};
 use crate::fake::kube::{User, kubeconfig};
 use crate::fake::pki::Authority;
 
@@ -18,16 +19,14 @@ use crate::fake::pki::Authority;
 pub struct Stage {
     pub cluster: Arc<Cluster>,
     pub endpoint: Arc<Endpoint>,
-    pub api: SocketAddr,
-    pub address: SocketAddr,
-    pub folder: TempDir,
+    address: SocketAddr,
+    folder: TempDir,
 }
 
 impl Stage {
-    pub async fn start(pods: usize, size: Size, in_namespace: usize) -> Self {
+    pub async fn start(pods: usize) -> Self {
         let authority = Authority::new();
-        let (cluster, endpoint) =
-            (Arc::new(Cluster::new(pods, size, in_namespace)), Arc::<Endpoint>::default());
+        let (cluster, endpoint) = (Arc::new(Cluster::new(pods)), Arc::<Endpoint>::default());
         let answering = Arc::clone(&cluster);
         let tls = http::tls(&authority.host("server"));
         let api = http::serve(tls, move |request| ready(answering.answer(&request))).await;
@@ -38,29 +37,43 @@ impl Stage {
         std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
         let kubeconfig = kubeconfig(&format!("https://{api}"), Some(&authority.pem()), &User::Token("t"));
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig).unwrap();
-        Self { cluster, endpoint, api, address, folder }
+        Self { cluster, endpoint, address, folder }
     }
 
-    /// Peak RSS in MiB, CPU and wall time in seconds.
-    pub async fn once(&self) -> [f64; 3] {
-        self.run_self(&["once", self.folder(), &self.address.to_string()]).await.try_into().unwrap()
+    /// The daemon, which reports changes only: heartbeats are rare.
+    pub fn agent(&self) -> Command {
+        let mut command = program();
+        command
+            .env("SUPERCARGO_TOKEN", "t")
+            .args(["agent", "--org", "bench", "--environment", "bench"])
+            .args(["--base-url", &format!("https://{}", self.address)])
+            .args(["--listen", "127.0.0.1:0", "--interval", "10m"])
+            .arg("--kubeconfig")
+            .arg(self.folder.path().join("kubeconfig"))
+            .arg("--ca-file")
+            .arg(self.folder.path().join("ca.pem"));
+        command
     }
 
-    pub async fn run_self(&self, args: &[&str]) -> Vec<f64> {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let output = tokio::task::spawn_blocking(move || {
-            run_self(&args.iter().map(String::as_str).collect::<Vec<_>>())
-        });
-        output.await.unwrap().split_whitespace().map(|number| number.parse().unwrap()).collect()
+    /// Requests metrics and health at this address, as a cluster does.
+    pub fn scrape(address: &str) {
+        for path in ["/metrics", "/livez", "/readyz"] {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+            let mut response = String::new();
+            stream.read_to_string(&mut response).unwrap();
+            assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+        }
     }
 
-    /// Starts a process and returns once it has read the list.
-    pub async fn reader(&self, args: &[&str]) -> Process {
-        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
-        tokio::task::spawn_blocking(move || Process::reader(&args)).await.unwrap()
-    }
-
-    pub fn folder(&self) -> &str {
-        self.folder.path().to_str().unwrap()
+    /// CPU time of kube's typed list in seconds.
+    pub async fn typed_list(&self) -> f64 {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(list::MODE).arg(self.folder.path());
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (listed, seconds) = printed.split_once(' ').unwrap();
+        assert_eq!(listed, self.cluster.pods.to_string());
+        seconds.parse().unwrap()
     }
 }

@@ -1,8 +1,4 @@
-//! Arguments of the bench: parts, and options such as `divide=10`.
-
-pub(super) fn has_argument(name: &str) -> bool {
-    std::env::args().any(|arg| arg == name)
-}
+//! Arguments of the bench: parts, and options such as `attestations=1000`.
 
 /// Whether a part of a group is selected, or no part of the group is.
 pub(super) fn is_selected(group: &[&str], part: &str) -> bool {

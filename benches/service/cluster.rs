@@ -1,98 +1,106 @@
-//! Reports of a fake cluster, and attestations of its artifacts.
+//! Reports, made by the agent's own code, and attestations of their artifacts.
 
-use std::fmt::Write as _;
+use supercargo::domain::live::collapse::Counting;
+use supercargo::domain::live::live_set::LiveSet;
+use supercargo::domain::live::pod::PodView;
+use supercargo::domain::live::report::Report;
+use supercargo::domain::live::selection::Selection;
+
+use super::replica_set::{ReplicaSet, digest};
 
 /// Pods per deployment.
-const REPLICAS: usize = 25;
+pub(super) const REPLICAS: usize = 25;
 
-/// Number of the artifact that runs in all pods of a [`Cluster`].
-pub(super) const PROXY: u64 = 1 << 60;
+/// An artifact that runs in all pods of a [`Cluster`].
+const PROXY: u64 = 1 << 60;
 
-/// A cluster as JSON of its deployments.
+/// Flow and name of the attestation that policies require.
+pub(super) const FLOW: &str = "builds";
+pub(super) const NAME: &str = "unit";
+
+/// Commit of all attestations.
+const COMMIT: &str = "6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a";
+
+/// A cluster of deployments.
 pub(super) struct Cluster {
     number: usize,
-    deployments: Vec<String>,
+    deployments: Vec<ReplicaSet>,
+    live_set: LiveSet,
     rollouts: usize,
 }
 
 impl Cluster {
-    pub(super) fn new(pods: usize) -> Self {
-        Self::numbered(0, pods)
-    }
-
     /// A cluster whose pods differ from those of other numbers. Every other deployment runs an image that all clusters
     /// run.
-    pub(super) fn numbered(number: usize, pods: usize) -> Self {
-        let deployments = (0..pods / REPLICAS).map(|n| deployment(number, n, 0)).collect();
-        Self { number, deployments, rollouts: 0 }
+    pub(super) fn new(number: usize, pods: usize) -> Self {
+        let deployments: Vec<_> = (0..pods / REPLICAS).map(|n| replica_set(number, n, 0)).collect();
+        let pods = deployments.iter().flat_map(|set| (0..REPLICAS).map(|n| set.pod(n)));
+        let live_set = listed(pods);
+        Self { number, deployments, live_set, rollouts: 0 }
     }
 
     /// Replaces the image and the pods of the next deployment.
     pub(super) fn roll_out(&mut self) {
         self.rollouts += 1;
         let n = self.rollouts % self.deployments.len();
-        self.deployments[n] = deployment(self.number, n, self.rollouts);
+        let new = replica_set(self.number, n, self.rollouts);
+        for pod in 0..REPLICAS {
+            self.live_set.remove(None, &self.deployments[n].pod(pod));
+            self.live_set.apply(None, new.pod(pod));
+        }
+        self.deployments[n] = new;
     }
 
     pub(super) fn body(&self) -> Vec<u8> {
-        format!(r#"{{"type":"K8S","artifacts":[{}]}}"#, self.deployments.join(",")).into_bytes()
+        body(&self.live_set)
     }
 }
 
-/// JSON of the pods of a deployment's revision, about 550 bytes each.
-fn deployment(cluster: usize, n: usize, revision: usize) -> String {
-    let mut json = String::new();
-    let own_image = if n.is_multiple_of(2) { 0 } else { cluster << 48 };
-    for replica in 0..REPLICAS {
-        let namespace = format!("team-{:04}", n / 40);
-        let owner = format!("service-{:02}-{:010x}", n % 40, (cluster * 4_096 + n) * 1_000_003 + revision);
-        let comma = if replica == 0 { "" } else { "," };
-        write!(
-            json,
-            r#"{comma}{{"podName":"{owner}-{replica:05x}","namespace":"{namespace}","digests":{{"registry.example.com/{namespace}/service-{:02}:1.{revision}.0":"{:064x}","registry.example.com/mesh/proxy:2.14.1":"{:064x}"}},"creationTimestamp":{},"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"{owner}","uid":"6d5f8b7c-9d00-4000-8000-{:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
-            n % 40,
-            own_image + (n << 32) + revision + 1,
-            PROXY,
-            1_700_000_000 + revision,
-            (cluster << 36) + (n << 24) + revision,
-        )
-        .unwrap();
-    }
-    json
+fn replica_set(cluster: usize, n: usize, rollouts: usize) -> ReplicaSet {
+    let own = if n.is_multiple_of(2) { 0 } else { cluster << 48 };
+    let artifact = (own + (n << 32) + rollouts + 1) as u64;
+    ReplicaSet::new(n, (cluster << 20) + rollouts, &[artifact, PROXY])
 }
 
-/// Report of the same number of pods of each artifact, about 400 bytes each.
-pub(super) fn report(artifacts: impl IntoIterator<Item = u64>, pods_each: usize) -> Vec<u8> {
-    let mut json = r#"{"type":"K8S","artifacts":["#.to_owned();
-    let pods = artifacts.into_iter().flat_map(|artifact| (0..pods_each).map(move |pod| (artifact, pod)));
-    for (n, (artifact, pod)) in pods.enumerate() {
-        let comma = if n == 0 { "" } else { "," };
-        write!(
-            json,
-            r#"{comma}{{"podName":"service-{artifact:07}-{pod}","namespace":"team-{:04}","digests":{{"registry.example.com/acme/service-{artifact:07}:1.0.0":"{}"}},"creationTimestamp":1700000000,"owners":[{{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"service-{artifact:07}","uid":"6d5f8b7c-9d00-4000-8000-{artifact:012x}","controller":true,"blockOwnerDeletion":true}}]}}"#,
-            artifact / 40,
-            digest(artifact),
-        )
-        .unwrap();
+fn listed(pods: impl IntoIterator<Item = PodView>) -> LiveSet {
+    let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
+    live_set.begin(None);
+    for pod in pods {
+        live_set.apply(None, pod);
     }
-    json.push_str("]}");
-    json.into_bytes()
+    live_set.complete(None, drop);
+    live_set
+}
+
+fn body(live_set: &LiveSet) -> Vec<u8> {
+    Report::new(live_set.snapshot(0, Vec::new())).chunks().flatten().collect()
+}
+
+/// Report of one pod of each artifact.
+pub(super) fn report(artifacts: impl IntoIterator<Item = u64>) -> Vec<u8> {
+    let pods = artifacts.into_iter().map(|artifact| {
+        let number = usize::try_from(artifact).unwrap();
+        ReplicaSet::new(number, number, &[artifact]).pod(0)
+    });
+    body(&listed(pods))
 }
 
 /// `data_json` of an attestation of artifacts, built from one commit of the repository `acme/shop`.
-pub(super) fn attestation(name: &str, passes: bool, artifacts: impl IntoIterator<Item = u64>) -> String {
+pub(super) fn attestation(passes: bool, artifacts: impl IntoIterator<Item = u64>) -> String {
     let artifacts: Vec<String> = artifacts.into_iter().map(digest).collect();
     format!(
-        r#"{{"attestation_name":"{name}","target_artifacts":["{}"],"junit_results":[{{"name":"all","total":9,"failures":{},"errors":0}}],"git_commit_info":{{"sha1":"{COMMIT}"}},"repo_info":{{"name":"acme/shop","url":"https://github.com/acme/shop"}}}}"#,
+        r#"{{"attestation_name":"{NAME}","target_artifacts":["{}"],"junit_results":[{{"name":"all","total":9,"failures":{},"errors":0}}],"git_commit_info":{{"sha1":"{COMMIT}"}},"repo_info":{{"name":"acme/shop","url":"https://github.com/acme/shop"}}}}"#,
         artifacts.join("\",\""),
         u8::from(!passes),
     )
 }
 
-/// Commit of all attestations.
-pub(super) const COMMIT: &str = "6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a";
-
-/// Digest of an artifact with this number.
-pub(super) fn digest(number: u64) -> String {
-    format!("{number:064x}")
+/// Settings of an organization whose environments require the attestation. A long silence is allowed, because the bench
+/// inserts rows between reports.
+pub(super) fn environments_with_policy(names: impl IntoIterator<Item = String>) -> String {
+    let policy = format!("{{attestations: [{{flow: {FLOW}, name: {NAME}}}]}}");
+    let lines = names
+        .into_iter()
+        .map(|name| format!("      - {{name: {name}, silentAfter: 7d, policy: {policy}}}\n"));
+    format!("    environments:\n{}", lines.collect::<String>())
 }

@@ -2,15 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
-use sqlx::postgres::PgRow;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteRow, SqliteSynchronous};
+use nix::unistd::Pid;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteSynchronous};
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _, SqlitePool};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, SqlitePool};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use url::Url;
 
-use super::figures::cpu_of;
+use super::cluster::{FLOW, NAME};
+use super::process::cpu;
 
 /// SQLite, or the PostgreSQL server at this URL.
 pub(super) enum Engine {
@@ -28,21 +29,6 @@ pub(super) struct Database {
 enum Pool {
     Sqlite { pool: SqlitePool, _folder: TempDir },
     Postgres { pool: PgPool, server: Url, name: String },
-}
-
-/// Attestations to insert, as SQL expressions over the column `i` of `n`.
-pub(super) struct Attestations<'a> {
-    pub(super) organization: &'a str,
-    pub(super) flow: &'a str,
-    /// Identifiers of the trail and of the attestation.
-    pub(super) trail: &'a str,
-    pub(super) id: &'a str,
-    pub(super) name: &'a str,
-    /// Fingerprint of the attested artifact.
-    pub(super) artifact: &'a str,
-    /// Time in microseconds; must increase with `i`.
-    pub(super) at: &'a str,
-    pub(super) repository: &'a str,
 }
 
 impl Engine {
@@ -125,38 +111,17 @@ impl Database {
         number.unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// The plan of a statement, which is not executed.
-    pub(super) fn explain(&self, sql: &str) -> Vec<String> {
-        let explain = if self.is_sqlite() { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
-        let sql = format!("{explain} {sql}");
-        let lines: Result<Vec<String>, sqlx::Error> = self.runtime.block_on(async {
-            let sql = AssertSqlSafe(sql.clone());
-            match &self.pool {
-                Pool::Sqlite { pool, .. } => {
-                    sqlx::query(sql).map(|row: SqliteRow| row.get("detail")).fetch_all(pool).await
-                }
-                Pool::Postgres { pool, .. } => {
-                    sqlx::query(sql).map(|row: PgRow| row.get(0)).fetch_all(pool).await
-                }
-            }
-        });
-        lines.unwrap_or_else(|error| panic!("{sql}: {error}"))
-    }
-
     /// CPU time in seconds of this database's server processes on this machine. 0 for SQLite, which runs in the service.
     pub(super) fn cpu(&self) -> f64 {
         const PROCESSES: &str = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()";
         let Pool::Postgres { pool, .. } = &self.pool else { return 0.0 };
         let processes: Vec<i32> =
             self.runtime.block_on(sqlx::query_scalar(PROCESSES).fetch_all(pool)).unwrap();
-        processes.iter().filter_map(|process| cpu_of(process.unsigned_abs(), "postgres")).sum()
-    }
-
-    /// Number of connections to PostgreSQL, without those of the bench.
-    pub(super) fn connections(&self) -> i64 {
-        let Pool::Postgres { pool, .. } = &self.pool else { return 0 };
-        let all = self.number("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()");
-        all - i64::from(pool.size())
+        processes
+            .into_iter()
+            .filter_map(|process| cpu(Pid::from_raw(process)))
+            .map(|cpu| cpu.as_secs_f64())
+            .sum()
     }
 
     /// Runs the maintenance that the database would do later, after many inserts.
@@ -190,19 +155,14 @@ impl Database {
 
     /// SQL expression of 32 bytes from a number.
     pub(super) fn bytes(&self, number: &str) -> String {
-        self.decoded(&self.hex(number, 64))
-    }
-
-    /// SQL expression of the bytes of hex digits.
-    pub(super) fn decoded(&self, digits: &str) -> String {
+        let digits = self.hex(number, 64);
         match self.pool {
             Pool::Sqlite { .. } => format!("unhex({digits})"),
             Pool::Postgres { .. } => format!("decode({digits}, 'hex')"),
         }
     }
 
-    /// SQL expression of this many hex digits from a number.
-    pub(super) fn hex(&self, number: &str, digits: usize) -> String {
+    fn hex(&self, number: &str, digits: usize) -> String {
         match self.pool {
             Pool::Sqlite { .. } => format!("printf('%0{digits}x', {number})"),
             Pool::Postgres { .. } => format!("lpad(to_hex({number}), {digits}, '0')"),
@@ -226,52 +186,61 @@ impl Database {
     }
 }
 
-/// SQL that inserts an attestation of one artifact for each row of `n`, defined by `numbers`. Attestations precede
-/// their artifacts, because a trigger derives the latest attestations from both.
-pub(super) fn insert_attestations(numbers: &str, attestations: &Attestations<'_>) -> String {
-    let Attestations { organization, flow, trail, id, name, artifact, at, repository } = attestations;
-    format!(
-        "{numbers} INSERT INTO attestations (id, organization, flow, trail, name, kind, targets, created_at,
+/// Inserts trails that report one artifact and attest it. `artifact` is an SQL expression of the artifact's number over
+/// the column `i` of the trail's number from 0 on. `base` distinguishes the rows from those of other calls.
+pub(super) fn seed_trails(database: &Database, organization: &str, base: u64, count: u64, artifact: &str) {
+    let (id, repository) = (database.uuid(&format!("{base} + i")), database.uuid(&base.to_string()));
+    let (numbers, now) = (database.numbers(0, count), database.micros_ago(Duration::from_hours(1)));
+    let (trail, artifact) = (database.text(&format!("seed-{base}"), "i"), database.bytes(artifact));
+    // Attestations precede their artifacts, because a trigger derives the latest attestations from both.
+    database.run(&format!(
+        "INSERT INTO repositories (id, organization, provider, name, created_at)
+         VALUES ({repository}, '{organization}', 'github', 'acme/seed-{base}', {now});
+         INSERT INTO flows (organization, name, created_at) VALUES ('{organization}', '{FLOW}', {now})
+         ON CONFLICT DO NOTHING;
+         {numbers} INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+         SELECT {id}, '{organization}', '{FLOW}', {trail}, {now} + i, {now} + i, 'bench' FROM n;
+         {numbers} INSERT INTO attestations (id, organization, flow, trail, name, kind, targets, created_at,
              reported_by, schema_version, is_compliant, results, description, origin_url, user_data,
              annotations, external_urls, repository)
-         SELECT {id}, {organization}, {flow}, {trail}, {name}, 'junit', '[]', {at}, 'bench', 1, TRUE,
+         SELECT {id}, '{organization}', '{FLOW}', {id}, '{NAME}', 'junit', '[]', {now} + i, 'bench', 1, TRUE,
                 '[{{\"name\":\"unit\",\"total\":120,\"failures\":0,\"errors\":0,\"skipped\":0}}]', '', '',
                 '{{}}', '{{}}', '{{}}', {repository} FROM n ORDER BY i;
          {numbers} INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail)
-         SELECT {organization}, {artifact}, {id}, {trail} FROM n ORDER BY i;"
-    )
+         SELECT '{organization}', {artifact}, {id}, {id} FROM n ORDER BY i;
+         {numbers} INSERT INTO reported_artifacts (id, organization, flow, trail, fingerprint, name, created_at,
+             reported_by, content)
+         SELECT {id}, '{organization}', '{FLOW}', {id}, {artifact}, 'image', {now} + i, 'bench', '{{}}' FROM n;"
+    ));
+    database.maintain();
 }
 
-/// Inserts trails in twenty flows, with one attestation each.
-pub(super) fn seed_trails(database: &Database, organization: &str, base: u64, count: u64) {
-    let id = database.uuid(&format!("10000000 + {base} + i"));
-    let now = database.micros_ago(Duration::from_hours(1));
-    let flow = database.text("flow", "i % 20");
-    let repository = database.uuid(&(base + 100).to_string());
-    let all = database.numbers(0, count);
+/// Inserts pods of an environment that have ended, and a tenth as many artifacts, verdicts, snapshots and events.
+pub(super) fn seed_ended_pods(database: &Database, organization: &str, environment: &str, count: u64) {
+    let past = database.micros_ago(Duration::from_hours(24));
+    let (id, hash) = (database.uuid("1000000000 + i"), database.bytes("1000000000 + i"));
+    let environment = format!(
+        "(SELECT id FROM environments WHERE organization = '{organization}' AND name = '{environment}')"
+    );
     database.run(&format!(
-        "INSERT INTO repositories (id, organization, provider, name, created_at)
-         VALUES ({repository}, '{organization}', 'github', 'acme/trails', {now});
-         {few} INSERT INTO flows (organization, name, created_at)
-         SELECT '{organization}', {flow}, {now} FROM n;
-         {all} INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
-         SELECT {id}, '{organization}', {flow}, {trail}, {now} + i * 1000, {now} + i * 1000, 'bench' FROM n;
-         {attestations}",
-        few = database.numbers(0, 20),
-        trail = database.text("trail", "i"),
-        attestations = insert_attestations(
-            &all,
-            &Attestations {
-                organization: &format!("'{organization}'"),
-                flow: &flow,
-                trail: &id,
-                id: &id,
-                name: "'unit-tests'",
-                artifact: &database.bytes("i"),
-                at: &format!("{now} + i * 1000"),
-                repository: &repository,
-            },
-        ),
+        "{all} INSERT INTO workloads (organization, hash, digests, owners)
+         SELECT '{organization}', {hash}, '{{}}', '[]' FROM n;
+         {all} INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
+         SELECT {id}, {environment}, 'team-0001', {pod}, i, {hash}, {past} - i - 1, {past} - i FROM n;
+         {some} INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash, confirmed_at,
+                                       superseded_at)
+         SELECT {environment}, -i, {past} - i - 1, 'bench', {hash}, {past} - i, {past} - i FROM n;
+         {some} INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
+                                           started_at, ended_at)
+         SELECT {environment}, {hash}, -i, -i, '{organization}', 'registry.example.com/acme/image:1.' || i,
+                {past} - i - 1, {past} - i FROM n;
+         {some} INSERT INTO verdicts (environment, fingerprint, from_at, until_at, compliance, is_allowed, reasons)
+         SELECT {environment}, {hash}, {past} - i - 1, {past} - i, 'COMPLIANT', FALSE, '[]' FROM n;
+         {some} INSERT INTO events (id, organization, environment, kind, occurred_at, content)
+         SELECT {id}, '{organization}', {environment}, 'ON_STARTED_ARTIFACT', {past} - i, '{{}}' FROM n;",
+        all = database.numbers(1, count + 1),
+        some = database.numbers(1, count / 10 + 1),
+        pod = database.text("pod", "i"),
     ));
     database.maintain();
 }

@@ -1,15 +1,15 @@
 //! A simulated agent: the cadence of the real one, and a client over TLS.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
+use hyper::StatusCode;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
-use hyper::{Request, StatusCode};
+use hyper::header::RETRY_AFTER;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::client::Resumption;
@@ -26,9 +26,12 @@ use tokio::time::{sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use crate::cluster::Cluster;
-use crate::server::token;
+use crate::server::report_request;
 
 pub(super) const ORGANIZATION: &str = "fleet";
+
+/// Divides all durations of the agents.
+pub(super) const TIME_SCALE: u32 = 5;
 
 /// The service closes idle connections after 30 s; a little earlier, so that no request meets the end.
 const IDLE: Duration = Duration::from_secs(29);
@@ -40,14 +43,15 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// State that all agents and the phases share.
 pub(super) struct Shared {
-    pub(super) tls: Arc<ClientConfig>,
-    pub(super) timing: Timing,
-    pub(super) scale: u32,
-    /// Replicas that listen; empty during the outage.
-    pub(super) replicas: RwLock<Vec<SocketAddr>>,
+    tls: ClientConfig,
+    replicas: Vec<SocketAddr>,
     pub(super) results: Mutex<Results>,
-    open: AtomicUsize,
-    pub(super) peak: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn new(tls: ClientConfig, replicas: Vec<SocketAddr>) -> Self {
+        Self { tls, replicas, results: Mutex::default() }
+    }
 }
 
 /// Results of the requests of a phase.
@@ -77,20 +81,6 @@ impl Control {
     }
 }
 
-impl Shared {
-    pub(super) fn new(tls: ClientConfig, scale: u32) -> Self {
-        Self {
-            tls: Arc::new(tls),
-            timing: Timing::default().scaled(scale),
-            scale,
-            replicas: RwLock::default(),
-            results: Mutex::default(),
-            open: AtomicUsize::new(0),
-            peak: AtomicUsize::new(0),
-        }
-    }
-}
-
 pub(super) struct Agent {
     number: usize,
     shared: Arc<Shared>,
@@ -108,21 +98,21 @@ pub(super) fn name(number: usize) -> String {
 impl Agent {
     pub(super) fn new(number: usize, pods: usize, shared: &Arc<Shared>, control: &Arc<Control>) -> Self {
         // Tickets of its own, as in a process of its own.
-        let mut tls = ClientConfig::clone(&shared.tls);
+        let mut tls = shared.tls.clone();
         tls.resumption = Resumption::in_memory_sessions(4);
         Self {
             number,
             shared: Arc::clone(shared),
             control: Arc::clone(control),
             tls: Arc::new(tls).into(),
-            cluster: Cluster::numbered(number, pods),
+            cluster: Cluster::new(number, pods),
             connection: None,
         }
     }
 
     /// Reports until the runtime ends.
     pub(super) async fn run(mut self) {
-        let mut cadence = Cadence::new(self.shared.timing, self.number as u64);
+        let mut cadence = Cadence::new(Timing::default().scaled(TIME_SCALE), self.number as u64);
         let (mut revision, mut rollouts) = (Revision::default().next(), 0);
         let mut used = Instant::now();
         loop {
@@ -146,7 +136,7 @@ impl Agent {
                     }
                 }
                 Step::Wait { until } => {
-                    let idle_at = self.connection.as_ref().map(|_| used + IDLE / self.shared.scale);
+                    let idle_at = self.connection.as_ref().map(|_| used + IDLE / TIME_SCALE);
                     let (control, far) = (Arc::clone(&self.control), now + RESPONSE_TIMEOUT);
                     tokio::select! {
                         () = sleep_until(until.unwrap_or(far).into()) => {}
@@ -192,13 +182,8 @@ impl Agent {
 
     /// Sends a report. Returns the status, and the value of Retry-After.
     async fn exchange(&mut self) -> Result<(StatusCode, Option<String>), BoxError> {
-        let body = Bytes::from(self.cluster.body());
         let name = name(self.number);
-        let request = Request::put(format!("/api/v2/environments/{ORGANIZATION}/{name}/report/K8S"))
-            .header(HOST, "localhost")
-            .header(AUTHORIZATION, format!("Bearer {}", token(&name)))
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(body))?;
+        let request = report_request(ORGANIZATION, &name, &name, self.cluster.body());
         let mut open = None;
         if let Some(mut connection) = self.connection.take()
             && connection.ready().await.is_ok()
@@ -218,10 +203,7 @@ impl Agent {
 
     /// Connects to any replica, from an address of its own: the service limits the connections of an address.
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, BoxError> {
-        let replica = {
-            let replicas = self.shared.replicas.read().unwrap();
-            *fastrand::choice(&*replicas).ok_or("connection refused")?
-        };
+        let replica = *fastrand::choice(&self.shared.replicas).ok_or("there is no replica")?;
         let socket = TcpSocket::new_v4()?;
         let [.., high, low] = u32::try_from(self.number + 1)?.to_be_bytes();
         socket.bind((Ipv4Addr::new(127, 1, high, low), 0).into())?;
@@ -229,14 +211,8 @@ impl Agent {
         stream.set_nodelay(true)?;
         let stream = self.tls.connect(ServerName::try_from("localhost")?, stream).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let shared = Arc::clone(&self.shared);
-        tokio::spawn(async move {
-            let open = shared.open.fetch_add(1, Ordering::Relaxed) + 1;
-            shared.peak.fetch_max(open, Ordering::Relaxed);
-            // The service may close the connection.
-            let _ = connection.await;
-            shared.open.fetch_sub(1, Ordering::Relaxed);
-        });
+        // The service may close the connection.
+        tokio::spawn(connection);
         Ok(sender)
     }
 }

@@ -1,4 +1,4 @@
-//! A control group (version 2 or 1) with a memory limit and without swap, for tests and benches.
+//! A control group (version 2 or 1) with a memory limit and without swap.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,11 @@ pub struct ControlGroup {
 /// File names of a control group version.
 struct Files {
     limit: &'static str,
-    peak: &'static str,
     events: &'static str,
 }
 
-const V2: Files = Files { limit: "memory.max", peak: "memory.peak", events: "memory.events" };
-const V1: Files =
-    Files { limit: "memory.limit_in_bytes", peak: "memory.max_usage_in_bytes", events: "memory.oom_control" };
+const V2: Files = Files { limit: "memory.max", events: "memory.events" };
+const V1: Files = Files { limit: "memory.limit_in_bytes", events: "memory.oom_control" };
 
 impl ControlGroup {
     /// Needs root and the memory controller.
@@ -44,12 +42,6 @@ impl ControlGroup {
     /// Path of a file of the group.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
-    }
-
-    /// In MiB.
-    pub fn peak(&self) -> f64 {
-        let peak = fs::read_to_string(self.file(self.files.peak)).unwrap();
-        peak.trim().parse::<f64>().unwrap() / f64::from(1 << 20)
     }
 
     /// Number of processes that the kernel killed in the group.

@@ -1,5 +1,4 @@
-//! Memory limits of the service, which the kernel enforces by killing it. A bench covers the agent
-//! (`cargo bench --bench scale -- limited 64 100000`).
+//! Memory limits of the service, which the kernel enforces by killing it.
 
 use std::process::{Command, Stdio};
 

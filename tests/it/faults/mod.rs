@@ -6,7 +6,6 @@
 mod clock;
 mod commands;
 mod connections;
-#[expect(dead_code, reason = "used by a bench")]
 mod control_group;
 mod disk;
 mod endpoint;

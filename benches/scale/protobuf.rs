@@ -1,14 +1,11 @@
 //! Encodes the JSON of a pod as protobuf, by the field numbers of Kubernetes (`k8s.io/api/core/v1/generated.proto`).
 //!
-//! Called by `pods`. Knows only the fields that `pods` writes and panics at others. Shares no code with the program's
-//! decoder.
+//! Knows only the fields that `pods` writes and panics at others. Shares no code with the program's decoder.
 
 use serde_json::Value;
 
+use super::replica_set::CREATED;
 use crate::fake::pods::Message;
-
-/// Creation time of every pod, in Unix time.
-pub const CREATED: u64 = 1_795_257_028;
 
 /// Type of a field.
 pub enum Kind {
@@ -52,7 +49,6 @@ const MANAGED: Fields = &[
     ("time", 4, Time),
     ("fieldsType", 6, Text),
     ("fieldsV1", 7, Raw),
-    ("subresource", 8, Text),
 ];
 const METADATA: Fields = &[
     ("name", 1, Text),
@@ -110,32 +106,14 @@ const SPEC: Fields = &[
     ("nodeName", 10, Text),
     ("securityContext", 14, Of(&[])),
     ("schedulerName", 19, Text),
-    ("initContainers", 20, Of(CONTAINER)),
     ("tolerations", 22, Of(TOLERATION)),
     ("priority", 25, Number),
     ("enableServiceLinks", 30, Number),
     ("preemptionPolicy", 31, Text),
 ];
-const CONDITION: Fields = &[
-    ("type", 1, Text),
-    ("status", 2, Text),
-    ("lastProbeTime", 3, Time),
-    ("lastTransitionTime", 4, Time),
-    ("reason", 5, Text),
-    ("message", 6, Text),
-];
-const ENDED: Fields = &[
-    ("exitCode", 1, Number),
-    ("reason", 3, Text),
-    ("startedAt", 5, Time),
-    ("finishedAt", 6, Time),
-    ("containerID", 7, Text),
-];
-const STATE: Fields = &[
-    ("waiting", 1, Of(&[("reason", 1, Text)])),
-    ("running", 2, Of(&[("startedAt", 1, Time)])),
-    ("terminated", 3, Of(ENDED)),
-];
+const CONDITION: Fields =
+    &[("type", 1, Text), ("status", 2, Text), ("lastProbeTime", 3, Time), ("lastTransitionTime", 4, Time)];
+const STATE: Fields = &[("running", 2, Of(&[("startedAt", 1, Time)]))];
 const CONTAINER_STATUS: Fields = &[
     ("name", 1, Text),
     ("state", 2, Of(STATE)),
@@ -155,7 +133,6 @@ const STATUS: Fields = &[
     ("startTime", 7, Time),
     ("containerStatuses", 8, Of(CONTAINER_STATUS)),
     ("qosClass", 9, Text),
-    ("initContainerStatuses", 10, Of(CONTAINER_STATUS)),
     ("podIPs", 12, Of(&[("ip", 1, Text)])),
 ];
 const POD: Fields = &[("metadata", 1, Of(METADATA)), ("spec", 2, Of(SPEC)), ("status", 3, Of(STATUS))];
@@ -192,7 +169,7 @@ fn field(to: Message, number: u8, kind: &Kind, value: &Value) -> Message {
         }
         // Only the length of the encoded time matters.
         Time if value.is_null() => to.message(number, &Message::default()),
-        Time => to.message(number, &Message::default().number(1, CREATED).number(2, 0)),
+        Time => to.message(number, &Message::default().number(1, CREATED.unsigned_abs()).number(2, 0)),
         Of(fields) => to.message(number, &message(value, fields)),
         Inside(inner, fields) => {
             to.message(number, &Message::default().message(*inner, &message(value, fields)))
