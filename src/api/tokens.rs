@@ -15,7 +15,7 @@ impl Client {
         self.send_json(self.request(Method::POST, &path), token).await
     }
 
-    /// DELETEs a token: `/tokens/{org}/{token_name}`.
+    /// Deletes a token: `/tokens/{org}/{token_name}`.
     pub async fn revoke_token(&self, name: &TokenName) -> Result<(), Error> {
         let path = ["tokens", self.organization().as_str(), name.as_str()];
         self.send(self.request(Method::DELETE, &path)).await.map(|_: Value| ())

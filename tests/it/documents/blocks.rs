@@ -18,8 +18,8 @@ impl Block {
     }
 }
 
-/// Documents for users.
-fn pages() -> Vec<PathBuf> {
+/// Documents for users, by their paths from the root of the package.
+pub fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files =
         ["docs", "deploy", "charts"].into_iter().flat_map(|folder| walkdir::WalkDir::new(root.join(folder)));

@@ -1,22 +1,24 @@
-//! Checks of the documents: languages of fenced blocks, the program's commands, environment files, and database queries.
-//! `.ci/documents` checks the rest.
+//! Checks of the documents: links, versions, languages of fenced blocks, the program's commands, files that only the
+//! program reads, and database queries. `.ci/documents.py` validates what other programs read.
 
 mod blocks;
 mod commands;
 mod examples;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
+use regex::Regex;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use self::blocks::{Block, blocks};
+use self::blocks::{Block, blocks, pages};
 use crate::program::once;
 use crate::service::{ADMIN, Database, Response, TestService};
 
 /// Languages of blocks.
-const LANGUAGES: [&str; 8] = ["console", "yaml", "json", "python", "sql", "promql", "text", "toml"];
+const LANGUAGES: [&str; 6] = ["console", "yaml", "json", "python", "sql", "text"];
 
 #[test]
 fn every_block_has_a_known_language() {
@@ -28,6 +30,43 @@ fn every_block_has_a_known_language() {
     assert!(unknown.is_empty(), "expected one of {LANGUAGES:?}, got {unknown:#?}");
     for block in blocks().into_iter().filter(|block| block.language == "console") {
         assert!(!commands::lines(&block.text).is_empty(), "{}: no line begins with $", block.position());
+    }
+}
+
+/// What a pattern finds in all documents, with the page.
+fn found(pattern: &str) -> Vec<(PathBuf, String)> {
+    let pattern = Regex::new(pattern).unwrap();
+    let found = pages().into_iter().flat_map(|page| {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&page)).unwrap();
+        let found = pattern.captures_iter(&text).map(|found| found[1].to_owned());
+        found.map(|found| (page.clone(), found)).collect::<Vec<_>>()
+    });
+    found.collect()
+}
+
+#[test]
+fn linked_files_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let links = found(r"\]\(([^):#\s]+)[)#]");
+    // Of manifests, and of the workflow that signs a release.
+    let in_urls = found(r"github\.com/supercargo/supercargo//?((?:\.github|deploy)/[\w./-]+\w)");
+    assert!(links.len() > 100 && in_urls.len() > 5, "{} links, {} in URLs", links.len(), in_urls.len());
+    for (page, link) in links {
+        assert!(root.join(&page).parent().unwrap().join(&link).exists(), "{}: {link}", page.display());
+    }
+    for (page, path) in in_urls {
+        assert!(root.join(&path).exists(), "{}: {path}", page.display());
+    }
+}
+
+#[test]
+fn versions_are_of_this_program() {
+    let versions = found(
+        r"(?:ghcr\.io/supercargo/[\w/]+:|\?ref=v|refs/tags/v|--version |supercargo[- ])(\d+\.\d+\.\d+)",
+    );
+    assert!(versions.len() > 10, "{versions:?}");
+    for (page, version) in versions {
+        assert_eq!(version, env!("CARGO_PKG_VERSION"), "{}", page.display());
     }
 }
 
@@ -127,6 +166,14 @@ fn commands_in_yaml_are_valid() {
         for words in yaml(&block).iter().flat_map(commands) {
             examples::parse(&words).unwrap_or_else(|error| panic!("{}: {error}", block.position()));
         }
+    }
+}
+
+#[test]
+fn json_is_valid() {
+    for block in blocks_in("json") {
+        let read = serde_json::from_str::<Value>(&block.text);
+        assert!(read.is_ok(), "{}: {read:?}", block.position());
     }
 }
 

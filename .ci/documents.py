@@ -1,0 +1,95 @@
+"""Validates the YAML and Python that readers copy from the documents: python .ci/documents.py
+
+Chart values must render, objects must match the schema of Kubernetes, and bootstrap files and the example of a card for
+Teams their own schema. `cargo test` checks the other blocks (tests/it/documents).
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from importlib.resources import files
+from pathlib import Path
+
+import helm_python
+import jsonschema
+import kubernetes_validate
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+BOOTSTRAP = jsonschema.Draft202012Validator(json.loads((ROOT / "examples/bootstrap.schema.json").read_text()))
+
+
+def blocks():
+    """Place, check and text of each block."""
+    checks = {"yaml": check_yaml, "python": lambda text, _: compile(text, "a document", "exec")}
+    pages = [page for folder in ("charts", "deploy", "docs") for page in (ROOT / folder).rglob("*.md")]
+    for page in [ROOT / "README.md", *pages]:
+        text = page.read_text()
+        # Files that a page names in their first line.
+        named = {name: textwrap.dedent(block[3]) for block in BLOCK.finditer(text)
+                 for name in re.findall(r"^ *# ([\w-]+\.yaml)\n", block[3])}
+        for block in BLOCK.finditer(text):
+            if block[2] in checks:
+                line = text.count("\n", 0, block.start()) + 1
+                check, block_text = checks[block[2]], textwrap.dedent(block[3])
+                yield f"{page.relative_to(ROOT)}:{line}", lambda text, check=check, named=named: check(text, named), block_text
+
+
+def check_yaml(text, named):
+    if text.startswith("# values.yaml"):
+        with helm_python.Chart.load(ROOT / "charts/supercargo") as chart:
+            chart.validate_schema(helm_python.values_from_yaml(text))
+            chart.render(helm_python.values_from_yaml(text), name="supercargo", namespace="supercargo")
+    elif text.startswith("# kustomization.yaml"):
+        for object in yaml.safe_load_all(kustomize(text, named)):
+            kubernetes_validate.validate(object, kubernetes_validate.latest_version(), strict=True)
+    else:
+        for document in filter(None, yaml.safe_load_all(text)):
+            if "organizations" in document:
+                BOOTSTRAP.validate(document)
+            elif "kind" in document:
+                kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+
+
+def kustomize(text, named):
+    """The objects of a kustomization, built with the manifests of this commit, and with the files of its page or of the
+    example of a sidecar."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "deploy", folder, dirs_exist_ok=True)
+        own = shutil.copytree(ROOT / "examples/sidecar", Path(folder) / "own")
+        for name, content in {"environments.yaml": "", "token": "", **named}.items():
+            (own / name).write_text(content)
+        text = re.sub(r"https://github\.com/supercargo/supercargo//deploy/([\w-]+)\?ref=v[\d.]+", r"../\1", text)
+        (own / "kustomization.yaml").write_text(text)
+        return subprocess.run(["kubectl", "kustomize", own], stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def check_cards(text):
+    """Validates the cards of a message for Teams with Microsoft's schema of their version."""
+    for attachment in json.loads(text)["attachments"]:
+        version = attachment["content"]["version"]
+        schema = files("adaptive_cards") / f"schemas/schema-{version}.json"
+        jsonschema.Draft6Validator(json.loads(schema.read_text())).validate(attachment["content"])
+
+
+def main():
+    failed = False
+    teams = "examples/notification.teams.json"
+    checks = [(teams, check_cards, (ROOT / teams).read_text()), *blocks()]
+    for place, check, text in checks:
+        try:
+            check(text)
+        except (helm_python.HelmError, jsonschema.ValidationError, kubernetes_validate.ValidationError,
+                kubernetes_validate.SchemaNotFoundError, subprocess.CalledProcessError, SyntaxError, yaml.YAMLError) as error:
+            failed = True
+            print(f"{place}: {getattr(error, 'message', error)}")
+    print(f"{len(checks)} examples")
+    sys.exit(failed)
+
+
+main()
