@@ -1,5 +1,3 @@
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| (supercargo::fuzzing::target("watch"))(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| supercargo::fuzzing::watch(bytes));

@@ -1,5 +1,4 @@
-//! Target `image`: image IDs and references. Three lines are one container: `status.imageID`, `status.image` and the
-//! image of the specification.
+//! Image IDs and references.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +9,8 @@ use crate::domain::live::pod::{ContainerView, PodView};
 use crate::domain::live::selection::Selection;
 use crate::domain::model::{Digests, Fingerprint};
 
-pub(super) fn target(bytes: &[u8]) {
+/// Three lines are one container: `status.imageID`, `status.image` and the image of the specification.
+pub fn image(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.split('\n').take(30).collect();
     let containers = lines.chunks(3).enumerate().map(|(n, lines)| {

@@ -1,11 +1,13 @@
-//! Target `junit`: JUnit XML.
+//! JUnit XML.
 
-use super::attestation;
-use super::checks::assert_printable;
+use super::assert_printable;
 use crate::domain::attestation::junit::{self, Results};
+use crate::domain::evidence::verdict;
 use crate::domain::model::{AttestationFields, JunitAttestation, JunitFields, JunitResult, ShortText};
+use crate::service::fuzzing;
 
-pub(super) fn target(bytes: &[u8]) {
+/// A file of results.
+pub fn junit(bytes: &[u8]) {
     let failed_tests = junit::failed_tests(bytes, 50);
     let read = match junit::read(bytes) {
         Ok(read) => read,
@@ -55,9 +57,18 @@ fn assert_doubled(text: &str, sum: &JunitResult) {
     }
 }
 
-/// The service accepts an attestation of the parsed results.
+/// The service accepts an attestation of the parsed results, and reads the same from it.
 fn assert_attestable(read: Results) {
     let fields = AttestationFields::new(ShortText::new("unit-tests").expect("a name"));
     let sent = JunitAttestation { fields, own: JunitFields { junit_results: read.results } };
-    attestation::assert_round_trips(&sent);
+    let written = serde_json::to_string(&sent).expect("an attestation is JSON");
+    assert!(!written.contains('\0'), "PostgreSQL cannot store NUL");
+    let again = fuzzing::attestation(written.as_bytes());
+    let again = again.unwrap_or_else(|rejection| panic!("{rejection:?}: {written}"));
+    assert_eq!(serde_json::to_string(&again).expect("an attestation is JSON"), written);
+
+    let results = &sent.own.junit_results;
+    let unsuccessful = JunitResult::sum(results).unsuccessful();
+    let passed: u64 = results.iter().map(|result| u64::from(result.passed())).sum();
+    assert_eq!(verdict::passes(results), passed > 0 && unsuccessful == 0, "{written}");
 }

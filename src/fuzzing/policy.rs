@@ -1,11 +1,12 @@
-//! Target `policy`: a policy file, and the evaluation of its rules.
+//! Policy files, and the evaluation of their rules.
 
-use super::checks::assert_printable;
+use super::assert_printable;
 use crate::domain::evidence::policy::facts::{Evidence, Facts, FlowEvidence};
 use crate::domain::evidence::policy::{InvalidPolicy, Policy, PolicyVersion};
 use crate::domain::model::{Fingerprint, Timestamp};
 
-pub(super) fn target(bytes: &[u8]) {
+/// A policy file.
+pub fn policy(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let name = PolicyVersion { name: "rules".to_owned(), version: 1 };
     let policy = match Policy::parse(name, text) {

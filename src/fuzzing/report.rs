@@ -1,17 +1,18 @@
-//! Target `report`: K8S reports as the service reads them. Also checks the reports that the agent writes.
+//! K8S reports as the service reads them, and as the agent writes them.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::attestation::assert_rejection;
+use super::assert_printable;
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::live::live_set::LiveSet;
 use crate::domain::live::report::Report;
 use crate::domain::model::{Artifact, Fingerprint};
 use crate::service::fuzzing;
 
-pub(super) fn target(bytes: &[u8]) {
+/// The body of a report.
+pub fn report(bytes: &[u8]) {
     let reported = fuzzing::report(bytes);
     // Both parsers accept the same reports, except for invalid UTF-8 in ignored values.
     let is_object = bytes.trim_ascii_start().starts_with(b"{");
@@ -19,10 +20,15 @@ pub(super) fn target(bytes: &[u8]) {
     assert!(reported.is_ok() == is_valid || std::str::from_utf8(bytes).is_err(), "{reported:?}");
     let reported = match reported {
         Ok(reported) => reported,
-        Err(refusal) => return assert_rejection(&refusal),
+        Err(rejection) => {
+            assert_eq!(rejection.status, 400, "{rejection:?}");
+            assert_printable(&rejection.text);
+            assert!(rejection.text.len() < 4_000, "{rejection:?}");
+            return;
+        }
     };
     let again = fuzzing::report(reordered(&reported).to_string().as_bytes());
-    let again = again.unwrap_or_else(|refusal| panic!("{refusal:?}: {}", reordered(&reported)));
+    let again = again.unwrap_or_else(|rejection| panic!("{rejection:?}: {}", reordered(&reported)));
     assert_eq!(again.hash, reported.hash, "the hash does not depend on the order");
     assert_eq!(again, reported);
 
@@ -47,7 +53,7 @@ pub(super) fn assert_accepted(live_set: &LiveSet, departed: Vec<Artifact>) {
     assert_eq!(body.len() as u64, report.content_length());
     match fuzzing::report(&body) {
         Ok(reported) => assert!(reported.pods.len() <= report.len()),
-        Err(refusal) => panic!("{refusal:?}: {}", String::from_utf8_lossy(&body)),
+        Err(rejection) => panic!("{rejection:?}: {}", String::from_utf8_lossy(&body)),
     }
 }
 

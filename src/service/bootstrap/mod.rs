@@ -56,12 +56,6 @@ const MAX_EVALUATION: Duration = Duration::from_secs(10);
 /// Timeout for reading the file and its secrets.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads a file, and the files that it refers to.
-#[cfg(any(feature = "fuzzing", test))]
-pub(super) fn read(path: &Path) -> Result<(), BootstrapError> {
-    resolve::read(path).map(drop)
-}
-
 /// A valid file.
 pub(super) struct Bootstrap {
     path: PathBuf,

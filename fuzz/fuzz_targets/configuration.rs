@@ -1,5 +1,0 @@
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| (supercargo::fuzzing::target("configuration"))(bytes));
