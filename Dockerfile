@@ -19,6 +19,8 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
 # Builds the dependencies with an empty program, so that the layer is cached.
 COPY .cargo .cargo/
 COPY Cargo.toml Cargo.lock ./
+# A member of the workspace, which is not built.
+COPY fuzz/Cargo.toml fuzz/
 RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
     scripts/as-released cargo build --locked --profile dist
 
