@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,7 +27,7 @@ BOOTSTRAP = jsonschema.Draft202012Validator(json.loads((ROOT / "examples/bootstr
 
 def blocks():
     """Place, check and text of each block."""
-    checks = {"yaml": check_yaml, "python": lambda text, _: compile(text, "a document", "exec")}
+    checks = {"yaml": check_yaml, "python": lambda text, named: compile(text, "a document", "exec")}
     pages = [page for folder in ("charts", "deploy", "docs") for page in (ROOT / folder).rglob("*.md")]
     for page in [ROOT / "README.md", *pages]:
         text = page.read_text()
@@ -36,8 +37,8 @@ def blocks():
         for block in BLOCK.finditer(text):
             if block[2] in checks:
                 line = text.count("\n", 0, block.start()) + 1
-                check, block_text = checks[block[2]], textwrap.dedent(block[3])
-                yield f"{page.relative_to(ROOT)}:{line}", lambda text, check=check, named=named: check(text, named), block_text
+                check = partial(checks[block[2]], named=named)
+                yield f"{page.relative_to(ROOT)}:{line}", check, textwrap.dedent(block[3])
 
 
 def check_yaml(text, named):
