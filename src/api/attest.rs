@@ -4,12 +4,11 @@ use bytes::Bytes;
 use http::Method;
 use reqwest::Body;
 use reqwest::multipart::{Form, Part};
-use serde_json::{Value, json};
 
 use super::body::{Progress, file};
 use super::client::Client;
 use super::error::{Error, Request};
-use crate::domain::model::{Fingerprint, FlowName, TrailName};
+use crate::domain::model::{FlowName, TrailName};
 
 /// A file that is stored with an attestation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,22 +20,6 @@ pub struct Attachment {
 }
 
 impl Client {
-    /// POSTs an image index: `/artifacts/{org}/{flow_name}/image-index`. Changes nothing if it is repeated.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Error`] unless the response is a 2xx with JSON.
-    pub async fn record_image_index(
-        &self,
-        flow: &FlowName,
-        index: Fingerprint,
-        document: &str,
-    ) -> Result<(), Error> {
-        let path = ["artifacts", self.organization().as_str(), flow.as_str(), "image-index"];
-        let body = json!({"fingerprint": index, "document": document});
-        self.send_json::<Value>(self.request(Method::POST, &path), &body).await.map(|_| ())
-    }
-
     /// The request of [`Client::attest_junit`].
     #[must_use]
     pub fn attest_junit_request(&self, flow: &FlowName, trail: &TrailName) -> Request {

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, StatusCode};
 use reqwest::RequestBuilder;
 use reqwest::multipart::Form;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::body::{Progress, Upload};
@@ -212,34 +213,19 @@ impl Client {
         response.classify(&request, token, progress.upload_state())
     }
 
-    /// Sends a request without a body, and parses the response.
-    pub(super) async fn send<T: DeserializeOwned>(&self, request: Request) -> Result<T, Error> {
-        let token = self.token().await?;
-        let builder = self.builder(&request, &token);
-        self.exchange(request, builder, &token, &[StatusCode::OK]).await
-    }
-
-    /// Sends a small JSON body, and parses the response.
-    pub(super) async fn send_json<T: DeserializeOwned>(
+    /// Sends a request, with a small JSON body if any, and parses the response.
+    pub(super) async fn send<T: DeserializeOwned>(
         &self,
         request: Request,
-        body: &serde_json::Value,
-    ) -> Result<T, Error> {
-        let token = self.token().await?;
-        let builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json");
-        let builder = builder.body(body.to_string());
-        self.exchange(request, builder, &token, &[StatusCode::OK, StatusCode::CREATED]).await
-    }
-
-    async fn exchange<T: DeserializeOwned>(
-        &self,
-        request: Request,
-        builder: RequestBuilder,
-        token: &Token,
+        body: Option<&Value>,
         expected: &[StatusCode],
     ) -> Result<T, Error> {
-        let builder = builder.header(ACCEPT, "application/json");
-        self.read(&request, builder).await?.classify_json(&request, token, expected)
+        let token = self.token().await?;
+        let mut builder = self.builder(&request, &token).header(ACCEPT, "application/json");
+        if let Some(body) = body {
+            builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        }
+        self.read(&request, builder).await?.classify_json(&request, &token, expected)
     }
 
     /// Sends a request without a body, and returns the file in the response, with its Content-Disposition and Repr-Digest.

@@ -7,9 +7,7 @@ use http::{Method, StatusCode};
 use url::Url;
 
 use super::TokenError;
-use super::span::Span;
 use crate::domain::escape::Escaped;
-use crate::domain::model::Page;
 use crate::domain::retry::{Retryable, StatusClass, classify};
 use crate::process::error_causes;
 
@@ -76,28 +74,6 @@ pub enum Error {
         /// A description of the response.
         response: String,
     },
-}
-
-impl Request {
-    /// Adds the query parameters of a page.
-    pub(super) fn page(self, page: Page) -> Self {
-        self.with("page", &page.number().to_string()).with("per_page", &page.size().to_string())
-    }
-
-    /// Adds the query parameters of a period.
-    pub(super) fn within(self, span: Span) -> Self {
-        let bounds = [("from_timestamp", span.from), ("to_timestamp", span.to)];
-        bounds.into_iter().fold(self, |request, (parameter, second)| match second {
-            Some(second) => request.with(parameter, &second.to_string()),
-            None => request,
-        })
-    }
-
-    /// Adds a query parameter.
-    pub(super) fn with(mut self, parameter: &str, value: &str) -> Self {
-        self.url.query_pairs_mut().append_pair(parameter, value);
-        self
-    }
 }
 
 impl Error {

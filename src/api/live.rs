@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use http::Method;
 use serde::Deserialize;
 
 use super::client::Client;
 use super::error::Error;
+use super::hint::Resource;
+use super::operation::Operation;
 use super::raw_response::{Parsed, null_is_default, optional_integer, time};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::{Fingerprint, Provider, RepositoryName, Timestamp};
@@ -149,12 +150,9 @@ impl Client {
         repository: &RepositoryName,
         provider: Option<&Provider>,
     ) -> Result<Parsed<LiveArtifacts>, Error> {
-        let path = ["repos", self.organization().as_str(), "live-artifacts", repository.as_str()];
-        let mut request = self.request(Method::GET, &path);
-        if let Some(provider) = provider {
-            request = request.with("provider", provider.as_str());
-        }
-        self.send(request).await
+        let about = Resource::Repository(repository.as_str());
+        let operation = Operation::new(about, &["repos", "live-artifacts", repository.as_str()]);
+        self.get(&operation.with("provider", provider.map(Provider::as_str))).await
     }
 }
 

@@ -1,12 +1,14 @@
 //! `supercargo approval`: withdraws approvals.
 
 use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::json;
 
 use super::exit::Failure;
-use super::read::{Common, approval_fields, client};
+use super::read::{Common, decide};
 use super::service::Service;
 use super::values::integer;
-use crate::api::Resource;
+use crate::api::{Operation, Resource};
 use crate::domain::model::FlowName;
 
 #[derive(Debug, Args)]
@@ -47,11 +49,10 @@ Example:
 impl Approval {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let Change::Withdraw(Withdraw { flow, number, comment, common }) = &self.change;
-        let client = client(&self.service)?;
-        let comment = comment.as_deref().unwrap_or_default();
-        let send = async || client.withdraw_approval(flow, *number, comment).await;
         let about = Resource::Approval(flow.as_str(), *number);
-        let approval = common.requests.retry(&client, "withdrawing the approval", about, send).await?;
-        common.output.print(&approval.raw, || approval_fields(&approval.value))
+        let path = ["approvals", flow.as_str(), &number.to_string(), "withdraw"];
+        let (what, operation) = ("withdrawing the approval", Operation::new(about, &path));
+        let body = json!({"comment": comment.as_deref().unwrap_or_default()});
+        decide(&self.service, common, what, Method::PUT, &operation, &body).await
     }
 }

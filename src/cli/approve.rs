@@ -1,12 +1,14 @@
 //! `supercargo approve`: approves an artifact for an environment.
 
 use clap::Args;
+use http::Method;
+use serde_json::json;
 
 use super::exit::Failure;
 use super::fingerprints::digest;
-use super::read::{Common, approval_fields, client};
+use super::read::{Common, decide};
 use super::service::Service;
-use crate::api::Resource;
+use crate::api::{Operation, Resource};
 use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
 
 #[derive(Debug, Args)]
@@ -38,12 +40,14 @@ Example:
 
 impl Approve {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let (client, Self { flow, fingerprint, environment, .. }) = (client(&self.service)?, self);
-        let comment = self.comment.as_deref().unwrap_or_default();
-        // A repeated request returns the approval of the first one.
-        let send = async || client.approve(flow, *fingerprint, environment, comment).await;
+        let Self { flow, fingerprint, environment, comment, common, service } = self;
         let about = Resource::NewApproval(flow.as_str(), environment.as_str());
-        let approval = self.common.requests.retry(&client, "approving", about, send).await?;
-        self.common.output.print(&approval.raw, || approval_fields(&approval.value))
+        let operation = Operation::new(about, &["approvals", flow.as_str()]);
+        let decision = json!({"state": "APPROVED", "comment": comment.as_deref().unwrap_or_default()});
+        let body = json!({
+            "artifact_fingerprint": fingerprint, "environment": environment, "approvals": [decision],
+        });
+        // A repeated request returns the approval of the first one.
+        decide(service, common, "approving", Method::POST, &operation, &body).await
     }
 }

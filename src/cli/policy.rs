@@ -4,13 +4,16 @@ use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::exit::Failure;
-use super::output::{Cell, Table};
-use super::read::{Common, client};
+use super::read::Format::{Digest, Reasons, State, Text};
+use super::read::{Column, Common, client, table, warn};
 use super::service::Service;
 use super::values::time;
-use crate::api::{PolicyEffect, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::policy::MAX_FILE;
 use crate::domain::model::{EnvironmentName, PolicyName, Timestamp};
@@ -56,6 +59,24 @@ Examples:
   Check the artifacts of another day against a new policy:
     supercargo policy check strict.yaml --environment prod --at 2026-10-03";
 
+/// The effect of a policy on an environment.
+#[derive(Debug, Deserialize)]
+struct PolicyEffect {
+    before: String,
+    after: String,
+    artifacts_total: u64,
+    changed_total: u64,
+    artifacts: Vec<Value>,
+}
+
+const EFFECT: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("BEFORE", "/before", State),
+    Column::new("AFTER", "/after", State),
+    Column::new("REASON", "/reasons", Reasons),
+];
+
 /// The policy file is not readable.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
@@ -80,35 +101,25 @@ impl Check {
         let file =
             String::from_utf8(bytes).map_err(|_| Failure::usage(FileError::Encoding(self.file.clone())))?;
         let client = client(service)?;
-        let send =
-            async || client.check_policy(&file, &self.environment, self.policy.as_ref(), self.at).await;
         let about = Resource::Environment(self.environment.as_str());
-        let effect = self.common.requests.retry(&client, "checking the policy", about, send).await?;
-        self.common.output.print(&effect.raw, || table(&effect.value))?;
-        let PolicyEffect { warning, before, after, artifacts_total, changed_total, .. } = &effect.value;
-        if let Some(warning) = warning {
-            tracing::warn!("{}", Escaped(warning));
-        }
+        let operation = Operation::new(about, &["policies", "check"]);
+        let body = json!({
+            "policy_file": file, "environment_name": self.environment,
+            "policy_name": self.policy.as_ref().map(PolicyName::as_str), "at": self.at,
+        });
+        let send = async || client.change(Method::POST, &operation, Some(&body)).await;
+        let Parsed { value, raw }: Parsed<PolicyEffect> =
+            self.common.requests.retry(&client, "checking the policy", about, send).await?;
+        self.common.output.print(&raw, || table(EFFECT, &value.artifacts))?;
+        warn(&raw, "/warning");
         tracing::info!(
-            "{changed_total} of {artifacts_total} artifacts change; {}: {} before, {} after",
+            "{} of {} artifacts change; {}: {} before, {} after",
+            value.changed_total,
+            value.artifacts_total,
             self.environment,
-            Escaped(before),
-            Escaped(after)
+            Escaped(&value.before),
+            Escaped(&value.after)
         );
         Ok(())
     }
-}
-
-fn table(effect: &PolicyEffect) -> Table {
-    let mut table = Table::new(["ARTIFACT", "DIGEST", "BEFORE", "AFTER", "REASON"]);
-    for artifact in &effect.artifacts {
-        table.row([
-            Cell::text(&artifact.name),
-            Cell::digest(Some(&artifact.fingerprint)),
-            Cell::state(&artifact.before),
-            Cell::state(&artifact.after),
-            Cell::maybe(Some(artifact.reasons.join("; ")).filter(|reasons| !reasons.is_empty())),
-        ]);
-    }
-    table
 }

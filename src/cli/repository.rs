@@ -1,11 +1,13 @@
 //! `supercargo repository`: closes and reopens repositories.
 
 use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::Value;
 
 use super::exit::Failure;
 use super::read::client;
 use super::service::Service;
-use crate::api::Resource;
+use crate::api::{Operation, Resource};
 use crate::domain::model::{Provider, RepositoryName, at_provider};
 
 #[derive(Debug, Args)]
@@ -51,9 +53,12 @@ impl Repository {
         let (Change::Close(target) | Change::Reopen(target)) = &self.change;
         let is_closed = matches!(self.change, Change::Close(_));
         let (client, Target { repository, provider }) = (client(&self.service)?, target);
-        let closed = client.set_repository_closed(repository, provider.as_ref(), is_closed).await;
-        closed.map_err(|error| {
-            let hint = client.hint(&error, Resource::Repository(repository.as_str()));
+        let about = Resource::Repository(repository.as_str());
+        let change = if is_closed { "close" } else { "reopen" };
+        let operation = Operation::new(about, &["repos", change, repository.as_str()]);
+        let operation = operation.with("provider", provider.as_ref().map(Provider::as_str));
+        client.change::<Value>(Method::PUT, &operation, None).await.map_err(|error| {
+            let hint = client.hint(&error, about);
             Failure::from(error).with_hint(hint)
         })?;
         let change = if is_closed { "closed" } else { "reopened" };

@@ -1,7 +1,9 @@
 //! `supercargo token`: creates, lists and revokes tokens of the service.
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::exit::Failure;
 use super::output::Output;
@@ -9,7 +11,7 @@ use super::read::Format::{Ago, Text};
 use super::read::{Column, Common, client, fields};
 use super::service::Service;
 use super::values::time;
-use crate::api::{self, Client, Resource};
+use crate::api::{self, Client, Operation, Parsed, Resource};
 use crate::domain::evidence::access::Role;
 use crate::domain::model::{Timestamp, TokenName};
 
@@ -85,24 +87,31 @@ Example:
   Revoke a token, with another one of role admin:
     supercargo token revoke cluster-us";
 
-const CREATED: [Column; 6] = [
-    ("token, shown once", "/token", Text),
-    ("name", "/name", Text),
-    ("role", "/role", Text),
-    ("environments", "/environments", Text),
-    ("flows", "/flows", Text),
-    ("expires", "/expires_at", Ago),
+/// A response without the secret fails: no other has it.
+#[derive(Deserialize)]
+struct Created {
+    #[serde(rename = "token")]
+    _token: String,
+}
+
+const CREATED: &[Column] = &[
+    Column::new("token, shown once", "/token", Text),
+    Column::new("name", "/name", Text),
+    Column::new("role", "/role", Text),
+    Column::new("environments", "/environments", Text),
+    Column::new("flows", "/flows", Text),
+    Column::new("expires", "/expires_at", Ago),
 ];
 
-const LISTED: [Column; 8] = [
-    ("NAME", "/name", Text),
-    ("ROLE", "/role", Text),
-    ("ENVIRONMENTS", "/environments", Text),
-    ("FLOWS", "/flows", Text),
-    ("CREATED", "/created_at", Ago),
-    ("CREATED BY", "/created_by", Text),
-    ("EXPIRES", "/expires_at", Ago),
-    ("LAST USED", "/last_used_at", Ago),
+const LISTED: &[Column] = &[
+    Column::new("NAME", "/name", Text),
+    Column::new("ROLE", "/role", Text),
+    Column::new("ENVIRONMENTS", "/environments", Text),
+    Column::new("FLOWS", "/flows", Text),
+    Column::new("CREATED", "/created_at", Ago),
+    Column::new("CREATED BY", "/created_by", Text),
+    Column::new("EXPIRES", "/expires_at", Ago),
+    Column::new("LAST USED", "/last_used_at", Ago),
 ];
 
 impl Token {
@@ -112,13 +121,17 @@ impl Token {
             TokenCommand::Create(create) => create.run(&client(service)?).await,
             TokenCommand::Revoke(Revoke { token }) => {
                 let client = client(service)?;
-                let revoked = client.revoke_token(token).await;
-                revoked.map_err(|error| failure(&client, error, token))?;
+                let about = Resource::Named("token", token.as_str());
+                let operation = Operation::new(about, &["tokens", token.as_str()]);
+                let revoked = client.change::<Value>(Method::DELETE, &operation, None).await;
+                revoked.map_err(|error| failure(&client, error, about))?;
                 tracing::info!("revoked the token {token}");
                 Ok(())
             }
             TokenCommand::List(List { common }) => {
-                common.list_all(service, Resource::Organization, "token", (&["tokens"], &[]), &LISTED).await
+                common
+                    .list(service, &Operation::new(Resource::Organization, &["tokens"]), "token", LISTED)
+                    .await
             }
         }
     }
@@ -132,13 +145,16 @@ impl Create {
             "name": name, "role": role, "environments": environment, "flows": flow, "create": creates,
             "expires_at": expires,
         });
-        let created = client.create_token(&token).await.map_err(|error| failure(client, error, name))?;
-        let created = created.into();
-        output.print(&created, || fields(&CREATED, &created))
+        let operation = Operation::new(Resource::Named("token", name.as_str()), &["tokens"]);
+        let created: Parsed<Created> = client
+            .change(Method::POST, &operation, Some(&token))
+            .await
+            .map_err(|error| failure(client, error, operation.about))?;
+        output.print(&created.raw, || fields(CREATED, &created.raw))
     }
 }
 
-fn failure(client: &Client, error: api::Error, token: &TokenName) -> Failure {
-    let hint = client.hint(&error, Resource::Named("token", token.as_str()));
+fn failure(client: &Client, error: api::Error, about: Resource<'_>) -> Failure {
+    let hint = client.hint(&error, about);
     Failure::from(error).with_hint(hint)
 }

@@ -64,6 +64,10 @@ fn failed_approval_has_an_exit_code_and_a_hint() {
             assert_eq!(run(&server, line).expect(code, &[text]).stdout, "");
         }
     }
+    let server = Server::start(|_| Reply::json(200, "{}"));
+    for line in &lines {
+        run(&server, line).expect(6, &["unexpected JSON"]);
+    }
     let server = Server::start(|_| Reply::json(503, r#"{"message": "busy"}"#));
     for line in &lines {
         run(&server, &format!("{line} --timeout 400ms")).expect(6, &["gave up after 1 attempt", "busy"]);

@@ -4,29 +4,23 @@ use serde_json::{Value, json};
 
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, supercargo};
-use crate::read::responses::{self, FINGERPRINT};
+use crate::read::responses::FINGERPRINT;
 use crate::service::{ADMIN, ATTESTER, Database, READER, TestService, digest, form};
 
 fn run(server: &Server, line: &str) -> Outcome {
     supercargo().service(server).args(line.split(' ')).run()
 }
 
-/// A verdict with unknown fields, in the form of a service that gives no reasons in words.
+/// A verdict with unknown fields.
 fn verdict(is_compliant: bool) -> Value {
     json!({
         "scope": "environment", "environment": "prod", "compliant": is_compliant, "html_url": "https://x", "new": 1,
         "policy_evaluations": [
-            {"policy_name": "rules", "policy_version": 3, "status": "NON_COMPLIANT", "rule_evaluations": [
-                {"rule": {"type": "provenance", "definition": {"required": true}}, "satisfied": false, "ignored": false,
-                 "resolutions": []},
-                {"rule": {"type": "attestation", "definition": {"name": "unit", "type": "junit"}}, "satisfied": null,
-                 "ignored": false,
-                 "resolutions": [{"type": "missing_attestation", "context": {"flow_name": "cart", "trail_name": "t1"}}]},
-                {"ignored": true},
-            ]},
-            {"policy_name": "\u{1b}[2Jown", "status": "COMPLIANT"},
+            {"policy_name": "rules", "policy_version": 3, "status": "NON_COMPLIANT", "rule_evaluations": [],
+             "reasons": ["provenance is missing", "unit (junit) of the flow cart is missing"]},
+            {"policy_name": "\u{1b}[2Jown", "policy_version": null, "status": "COMPLIANT", "reasons": []},
         ],
-        "flows": null,
+        "flows": [],
     })
 }
 
@@ -40,8 +34,8 @@ fn verdict_is_printed_with_its_reasons_in_each_format() {
         failed.stdout,
         "\
 DIGEST        CHECK                RESULT         REASON
-4f9c5e0a7b3d  policy rules v3      non-compliant  provenance: not satisfied
-4f9c5e0a7b3d  policy rules v3      non-compliant  attestation unit: missing attestation in the flow cart
+4f9c5e0a7b3d  policy rules v3      non-compliant  provenance is missing
+4f9c5e0a7b3d  policy rules v3      non-compliant  unit (junit) of the flow cart is missing
 4f9c5e0a7b3d  policy \\u{1b}[2Jown  compliant      -
 "
     );
@@ -55,7 +49,7 @@ DIGEST        CHECK                RESULT         REASON
         markdown
             .expect(10, &[])
             .stdout
-            .contains("| 4f9c5e0a7b3d | policy rules v3 | non-compliant | provenance: not satisfied |\n"),
+            .contains("| 4f9c5e0a7b3d | policy rules v3 | non-compliant | provenance is missing |\n"),
         "{markdown:?}"
     );
     let line = format!("assert artifact --fingerprint {FINGERPRINT} --policy a,b --policy c --flow cart");
@@ -72,14 +66,14 @@ DIGEST        CHECK                RESULT         REASON
 #[test]
 fn several_artifacts_are_checked_and_a_policy_can_be_required() {
     let answer = json!({
-        "scope": "flow", "compliant": true, "flows": [
+        "scope": "flow", "compliant": true, "policy_evaluations": [], "flows": [
             {"flow": "cart", "trail": "t1", "compliance_status": {"status": "COMPLIANT", "attestations_statuses": [
-                {"attestation_name": "unit", "is_compliant": true}]}},
+                {"attestation_name": "unit", "status": "COMPLETE", "is_compliant": true, "unexpected": false}]}},
             {"flow": "web", "compliance_status": {"status": "NON_COMPLIANT", "attestations_statuses": [
-                {"attestation_name": "e2e", "status": "MISSING", "is_compliant": false},
+                {"attestation_name": "e2e", "status": "MISSING", "is_compliant": false, "unexpected": false},
                 {"attestation_name": "scan", "status": "COMPLETE", "is_compliant": false, "unexpected": true},
-                {"attestation_name": "sbom", "is_compliant": null},
-                {"attestation_name": "doc", "is_compliant": null, "unexpected": true}]}},
+                {"attestation_name": "sbom", "status": "COMPLETE", "is_compliant": null, "unexpected": false},
+                {"attestation_name": "doc", "status": "COMPLETE", "is_compliant": null, "unexpected": true}]}},
         ],
     });
     let server = Server::start(move |_| Reply::json(200, answer.to_string()));
@@ -111,45 +105,23 @@ fn several_artifacts_are_checked_and_a_policy_can_be_required() {
 }
 
 #[test]
-fn trails_are_checked_if_the_service_has_no_such_operation() {
-    let is_trails = |path: &str| path == "/api/v2/trails/acme";
+fn artifact_without_a_verdict_does_not_pass() {
     let line = format!("assert artifact --fingerprint {FINGERPRINT} --environment prod");
-    for status in [404, 405, 501] {
-        for (trails, code) in [(vec![true], 0), (vec![true, false], 0), (vec![false, true], 10), (vec![], 10)]
-        {
-            let trails: Vec<_> = trails
-                .iter()
-                .map(|is_compliant| {
-                    let mut trail = responses::trail("t");
-                    trail["is_compliant"] = json!(is_compliant);
-                    trail
-                })
-                .collect();
-            let trails = json!({ "data": trails }).to_string();
-            let server = Server::start(move |request| {
-                if is_trails(&request.path) {
-                    Reply::json(200, trails.clone())
-                } else {
-                    Reply::json(status, r#"{"message": "no such operation"}"#)
-                }
-            });
-            let outcome = run(&server, &line);
-            let outcome = outcome.expect(
-                code,
-                &["the service cannot assert artifacts: only the latest trail of each flow was checked, not the policies of prod"],
-            );
-            assert!(outcome.stdout.contains("verdict"), "{outcome:?}");
-            run(&server, &format!("{line} --require-policy")).expect(10, &[]);
-        }
-    }
-    // The artifact is unknown, not the operation.
     let message = json!({"message": format!("artifact \"{FINGERPRINT}\" not found")}).to_string();
     let server = Server::start(move |_| Reply::json(404, message.clone()));
     run(&server, &line).expect(4, &["once it is attested, reported or running"]);
     assert_eq!(server.requests().len(), 1);
-    for (status, code) in [(400, 5), (403, 3)] {
+    for (status, code) in [(400, 5), (403, 3), (404, 4), (405, 5), (501, 6)] {
         let server = Server::start(move |_| Reply::json(status, r#"{"message": "no"}"#));
         run(&server, &line).expect(code, &["no"]);
+    }
+    let answers =
+        [("compliant", json!("yes")), ("compliant", json!(null)), ("policy_evaluations", json!("none"))];
+    for (field, value) in answers {
+        let mut answer = verdict(true);
+        answer[field] = value;
+        let server = Server::start(move |_| Reply::json(200, answer.to_string()));
+        run(&server, &line).expect(6, &["unexpected JSON", field]);
     }
 }
 
@@ -181,13 +153,13 @@ job:1     4f9c5e0a7b3d  UNKNOWN        -
         run(&server, "assert environment prod#7").expect(code, &[]);
         run(&server, "assert environment prod@2w -o json").expect(code, &[]);
         let paths: Vec<_> = server.requests().into_iter().map(|request| request.path).collect();
-        let expected =
-            ["-1", "%237", "@2w"].map(|expression| format!("/api/v2/snapshots/acme/prod/{expression}"));
+        let expected = ["~0", "%237", "@%7B2.weeks.ago%7D"]
+            .map(|expression| format!("/api/v2/snapshots/acme/prod/{expression}"));
         assert_eq!(paths, expected);
     }
     let server = Server::start(|_| Reply::json(404, r#"{"message": "environment \"prod\" not found"}"#));
     run(&server, "assert environment prod").expect(4, &["not found"]);
-    run(&server, "assert environment prod#").expect(2, &["prod#7, prod~1 or prod@2w"]);
+    run(&server, "assert environment prod#").expect(2, &["expected a number of a snapshot, #N, ~N or @TIME"]);
     run(&server, "assert environment #7").expect(2, &[]);
 }
 

@@ -1,18 +1,16 @@
 //! `assert artifact`.
 
-use std::collections::BTreeSet;
-
 use clap::{ArgGroup, Args};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
-use crate::api::{AssertScope, Assertion, Client, Filter, Parsed, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Table};
-use crate::cli::read::{Common, client};
+use crate::cli::read::{Common, at, client, items, text};
 use crate::cli::service::Service;
-use crate::domain::escape::Escaped;
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, Page, PolicyName};
+use crate::domain::model::{EnvironmentName, FlowName, PolicyName};
 
 #[derive(Debug, Args)]
 #[command(
@@ -47,23 +45,27 @@ Examples:
     supercargo assert artifact --environment prod --fingerprint-file digests \\
       -o markdown >>\"$GITHUB_STEP_SUMMARY\"";
 
+/// The verdict on an artifact.
+#[derive(Debug, Deserialize)]
+struct Assertion {
+    compliant: bool,
+    policy_evaluations: Option<Vec<Value>>,
+}
+
 impl Artifact {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let artifacts = self.artifacts.read().map_err(Failure::usage)?;
         let client = client(service)?;
-        let scope = AssertScope {
-            environment: self.environment.clone(),
-            policies: self.policy.clone(),
-            flow: self.flow.clone(),
-        };
         let (mut answers, mut table) = (Vec::new(), Table::new(["DIGEST", "CHECK", "RESULT", "REASON"]));
         let mut failed = Vec::new();
         for artifact in artifacts {
-            let Parsed { value, raw } = match self.ask(&client, artifact, &scope).await? {
-                Some(answer) => answer,
-                None => self.check_trails(&client, artifact).await?,
-            };
-            for (check, is_compliant, reason) in self.rows(&value) {
+            let path = ["asserts", "fingerprint", &artifact.to_string()];
+            let operation = Operation::new(Resource::Artifact(artifact), &path)
+                .with("environment_name", &self.environment)
+                .with("policy_name", &self.policy)
+                .with("flow_name", &self.flow);
+            let answer: Parsed<Assertion> = self.common.requests.get(&client, &operation).await?;
+            for (check, is_compliant, reason) in self.rows(&answer) {
                 table.row([
                     Cell::digest(Some(artifact.to_string())),
                     Cell::text(check),
@@ -71,119 +73,68 @@ impl Artifact {
                     Cell::maybe(reason),
                 ]);
             }
-            if !value.compliant || self.lacks_policy(&value) {
+            if !answer.value.compliant || self.lacks_policy(&answer.value) {
                 failed.push(artifact.to_string());
             }
-            answers.push(raw);
+            answers.push(answer.raw);
         }
         self.common.output.print(&Value::from(answers), || table)?;
         if failed.is_empty() { Ok(()) } else { Err(Failure::not_compliant(failed.join(", "))) }
     }
 
-    /// The service's verdict; `None` if the service has no such operation.
-    async fn ask(
-        &self,
-        client: &Client,
-        artifact: Fingerprint,
-        scope: &AssertScope,
-    ) -> Result<Option<Parsed<Assertion>>, Failure> {
-        let send = async || match client.assert_artifact(artifact, scope).await {
-            Err(error) if error.is_unknown_operation(&artifact.to_string()) => Ok(None),
-            answer => answer.map(Some),
-        };
-        self.common.requests.retry(client, "checking the artifact", Resource::Artifact(artifact), send).await
-    }
-
-    /// The verdict by the latest trail of the artifact in each flow, for a service without the operation.
-    async fn check_trails(
-        &self,
-        client: &Client,
-        artifact: Fingerprint,
-    ) -> Result<Parsed<Assertion>, Failure> {
-        let filter = Filter { flow: self.flow.clone(), tag: None, fingerprint: Some(artifact) };
-        let page = Page::new(None, Some(MAX_TRAILS)).map_err(Failure::unexpected)?;
-        let send = async || client.trails(&filter, page).await;
-        let about = Resource::Artifact(artifact);
-        let trails =
-            self.common.requests.retry(client, "reading the trails of the artifact", about, send).await?;
-        let mut seen = BTreeSet::new();
-        let latest = trails.data.iter().filter(|trail| seen.insert(&trail.value.flow.name));
-        let mut is_compliant = !trails.data.is_empty();
-        let mut flows = Vec::new();
-        for Parsed { value: trail, raw } in latest {
-            let passes = trail.is_compliant == Some(true);
-            is_compliant &= passes;
-            flows.push(json!({
-                "flow": trail.flow.name, "trail": trail.name,
-                "compliance_status": {
-                    "status": if passes { "COMPLIANT" } else { "NON_COMPLIANT" },
-                    "attestations_statuses": raw.pointer("/compliance_status/attestations_statuses"),
-                },
-            }));
-        }
-        let message = self.unchecked();
-        tracing::warn!("{message}");
-        let message = if flows.is_empty() { "no trail holds the artifact".to_owned() } else { message };
-        let raw = json!({
-            "scope": "flow", "compliant": is_compliant, "message": message, "flows": flows,
-        });
-        serde_json::from_value(raw).map_err(Failure::unexpected)
-    }
-
-    /// The requirements that the trails do not show.
-    fn unchecked(&self) -> String {
-        let environment = self.environment.as_ref().map(|name| format!("the policies of {name}"));
-        let policies: Vec<&str> = self.policy.iter().map(PolicyName::as_str).collect();
-        let policies = Some(policies.join(", ")).filter(|names| !names.is_empty());
-        let unchecked = environment.or(policies).unwrap_or_else(|| "attestations outside of them".to_owned());
-        format!(
-            "the service cannot assert artifacts: only the latest trail of each flow was checked, not {}",
-            Escaped(&unchecked)
-        )
-    }
-
     fn lacks_policy(&self, answer: &Assertion) -> bool {
-        self.require_policy && answer.policy_evaluations.is_empty()
+        self.require_policy && answer.policy_evaluations.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// The checks, each with its result and a reason.
-    fn rows(&self, answer: &Assertion) -> Vec<(String, bool, Option<String>)> {
+    fn rows(&self, Parsed { value, raw }: &Parsed<Assertion>) -> Vec<(String, bool, Option<String>)> {
         let mut rows = Vec::new();
-        let mut add = |check: String, is_compliant: bool, reasons: Vec<String>| {
-            let reasons = reasons.into_iter().filter(|_| !is_compliant).map(Some);
-            let mut reasons: Vec<_> = reasons.collect();
+        let mut add = |check: String, of: &Value, reasons: Vec<String>| {
+            let is_compliant = at(of, "/status") == "COMPLIANT";
+            let mut reasons: Vec<_> = reasons.into_iter().filter(|_| !is_compliant).map(Some).collect();
             if reasons.is_empty() {
                 reasons.push(None);
             }
             rows.extend(reasons.into_iter().map(|reason| (check.clone(), is_compliant, reason)));
         };
-        for policy in &answer.policy_evaluations {
-            let version = policy.policy_version.map(|version| format!(" v{version}"));
-            let check = format!("policy {}{}", policy.policy_name, version.unwrap_or_default());
-            add(check, policy.status == "COMPLIANT", policy.reasons());
+        let policies = value.policy_evaluations.as_deref().unwrap_or_default();
+        for policy in policies {
+            let version = at(policy, "/policy_version").as_u64().map(|version| format!(" v{version}"));
+            let check = format!("policy {}{}", text(at(policy, "/policy_name")), version.unwrap_or_default());
+            add(check, policy, items(policy, "/reasons").map(text).collect());
         }
-        if self.environment.is_none() && self.policy.is_empty() || answer.policy_evaluations.is_empty() {
-            for flow in &answer.flows {
-                let trail = flow.trail.as_ref().map(|trail| format!(", trail {trail}"));
-                let check = format!("flow {}{}", flow.flow, trail.unwrap_or_default());
-                let status = &flow.compliance_status;
-                add(check, status.status == "COMPLIANT", status.reasons());
+        if self.environment.is_none() && self.policy.is_empty() || policies.is_empty() {
+            for flow in items(raw, "/flows") {
+                let trail = at(flow, "/trail").as_str().map(|trail| format!(", trail {trail}"));
+                let check = format!("flow {}{}", text(at(flow, "/flow")), trail.unwrap_or_default());
+                let result = at(flow, "/compliance_status");
+                add(check, result, items(result, "/attestations_statuses").filter_map(reason).collect());
             }
         }
-        let verdict = answer.compliant && !self.lacks_policy(answer);
-        let message = match &answer.message {
-            Some(message) if self.lacks_policy(answer) => {
+        let message = at(raw, "/message").as_str().map(str::to_owned);
+        let message = match message {
+            Some(message) if self.lacks_policy(value) => {
                 Some(format!("{message}; --require-policy requires a policy"))
             }
-            None if self.lacks_policy(answer) => Some("no policy was checked (--require-policy)".to_owned()),
-            message => message.clone(),
+            None if self.lacks_policy(value) => Some("no policy was checked (--require-policy)".to_owned()),
+            message => message,
         };
         if message.is_some() || rows.is_empty() {
-            rows.push(("verdict".to_owned(), verdict, message));
+            rows.push(("verdict".to_owned(), value.compliant && !self.lacks_policy(value), message));
         }
         rows
     }
 }
 
-/// Maximum number of trails that the fallback reads, newest first.
-const MAX_TRAILS: i64 = 500;
+/// Why an attestation does not meet the requirements of a template.
+fn reason(attestation: &Value) -> Option<String> {
+    let is_unexpected = at(attestation, "/unexpected") == true;
+    let why = match at(attestation, "/is_compliant").as_bool() {
+        Some(true) => return None,
+        _ if at(attestation, "/status") == "MISSING" => "is missing",
+        Some(false) => "fails",
+        None if is_unexpected => return None,
+        None => "has no verdict",
+    };
+    Some(format!("{} {why}", text(at(attestation, "/attestation_name"))))
+}

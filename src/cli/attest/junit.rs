@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::facts::ProvenanceOptions;
 use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
-use crate::api::{self, Attachment, Client, Deadline, Resource, RetryError};
+use crate::api::{self, Attachment, Client, Deadline, Operation, Resource, RetryError};
 use crate::cli::exit::Exit;
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
@@ -279,7 +280,11 @@ impl Junit {
             Failure::from(error).with_hint(hint)
         };
         for (index, document) in &image.indexes {
-            let record = async || client.record_image_index(&self.flow, *index, document).await;
+            let about = Resource::Flow(self.flow.as_str());
+            let operation = Operation::new(about, &["artifacts", self.flow.as_str(), "image-index"]);
+            let body = json!({"fingerprint": index, "document": document});
+            let record =
+                async || client.change::<Value>(Method::POST, &operation, Some(&body)).await.map(drop);
             match deadline.retry("the image index", record).await {
                 Err(error) if error.last().and_then(api::Error::class) == Some(StatusClass::NotFound) => {
                     tracing::warn!(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -18,7 +19,7 @@ use super::files::{BOOTSTRAP, Files};
 use super::pods::Pods;
 use super::receiver::Targets;
 use super::runner::Runner;
-use crate::domain::model::FlowName;
+use crate::api::{Operation, Resource};
 use crate::service::ClockControl;
 
 /// The start of the history, in minutes before the demo.
@@ -145,9 +146,11 @@ impl<'a> History<'a> {
         self.files.write(BOOTSTRAP, &bootstrap(&self.approvals))?;
         // Fails after the service has ended, and so does the next request.
         let _ = self.reload.send(()).await;
-        let (flow, number): (FlowName, _) = ("builds".parse()?, self.approvals.len() as u64);
+        let (flow, number) = ("builds", self.approvals.len() as u64);
+        let about = Resource::Approval(flow, number);
+        let approval = Operation::new(about, &["approvals", flow, &number.to_string()]);
         let applied = async {
-            while runner.client.approval(&flow, number).await.is_err() {
+            while runner.client.get::<Value>(&approval).await.is_err() {
                 tokio::time::sleep(RELOAD_POLL).await;
             }
         };

@@ -15,7 +15,7 @@ use super::error::{DemoError, Ended, Result};
 use super::history::History;
 use super::runner::Runner;
 use super::screen::{Screen, quoted};
-use crate::api::{EmbeddedArtifact, Filter, JoinedArtifact};
+use crate::api::{EmbeddedArtifact, JoinedArtifact, Operation, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, Table, details};
 use crate::domain::escape::Escaped;
@@ -184,11 +184,11 @@ impl Story<'_> {
             let live = client.live_artifacts(&repository, None).await.map_err(Failure::from)?.value;
             for JoinedArtifact { live: running, artifact, environment } in live.joined() {
                 let digest = artifact.and_then(EmbeddedArtifact::digest);
-                let filter = Filter { fingerprint: digest, ..Filter::default() };
-                let trails = client.trails(&filter, Page::default()).await.map_err(Failure::from)?.data;
+                let trails = Operation::new(Resource::Organization, &["trails"]).with("fingerprint", digest);
+                let trails = client.get_page(&trails, Page::default()).await.map_err(Failure::from)?.items;
                 let tests = match trails.as_slice() {
                     [] => "none",
-                    trails if trails.iter().all(|trail| trail.value.is_compliant == Some(true)) => "pass",
+                    trails if trails.iter().all(|trail| trail["is_compliant"] == true) => "pass",
                     _ => "fail",
                 };
                 rows.push(ArtifactRow {

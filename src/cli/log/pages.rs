@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::Resource;
+use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::read::{Requests, client};
 use crate::cli::service::Service;
@@ -14,6 +14,17 @@ use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::log::checkpoint::{Checkpoint, InvalidCheckpoint};
 use crate::domain::evidence::log::note::{InvalidNote, Note};
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
+
+/// A page of the log.
+#[derive(Debug, Clone, Deserialize)]
+struct LogPage {
+    /// Oldest first.
+    entries: Vec<RecordedEntry>,
+    /// The checkpoint of the whole log, as a note.
+    checkpoint: String,
+    /// On the last page: the numbers of stored rows.
+    rows: Option<RowCounts>,
+}
 
 /// The last line of an export.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -55,8 +66,9 @@ pub(super) async fn read_service(
     let client = client(service)?;
     let (mut after, mut first_size, mut has_removals) = (0, None, false);
     loop {
-        let send = async || client.log(after).await;
-        let page = requests.retry(&client, "reading the log", Resource::Organization, send).await?;
+        let operation = Operation::new(Resource::Organization, &["log"]).with("after", [after]);
+        let send = async || client.get::<LogPage>(&operation).await;
+        let page = requests.retry(&client, "reading the log", operation.about, send).await?;
         let size = checkpoint(&page.checkpoint)?.1.head.size;
         let first_size = *first_size.get_or_insert(size);
         let Some(last) = page.entries.last().map(|last| last.entry.sequence) else {

@@ -12,7 +12,7 @@ pub(in crate::cli) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     /// Headings of columns that are left out, first to last, where the words do not fit.
-    optional: &'static [&'static str],
+    optional: Vec<&'static str>,
 }
 
 /// Text of a table cell and its style.
@@ -41,12 +41,12 @@ const GAP: usize = 2;
 
 impl Table {
     pub(in crate::cli) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { headings: headings.into_iter().collect(), rows: Vec::new(), optional: &[] }
+        Self { headings: headings.into_iter().collect(), rows: Vec::new(), optional: Vec::new() }
     }
 
     /// Sets the columns that are left out where the words do not fit.
-    pub(in crate::cli) fn leaving_out(self, optional: &'static [&'static str]) -> Self {
-        Self { optional, ..self }
+    pub(in crate::cli) fn leaving_out(self, optional: impl IntoIterator<Item = &'static str>) -> Self {
+        Self { optional: optional.into_iter().collect(), ..self }
     }
 
     /// Appends a row with one cell per heading.
@@ -99,7 +99,7 @@ impl Table {
     /// The table without the optional columns that do not fit; `None` if it does not fit without them.
     fn smaller(&self, width: usize) -> Option<Self> {
         let mut smaller = self.clone();
-        for left_out in self.optional {
+        for left_out in &self.optional {
             if let Some(at) = smaller.headings.iter().position(|heading| heading == left_out) {
                 smaller.headings.remove(at);
                 for row in &mut smaller.rows {
@@ -192,11 +192,6 @@ impl Cell {
     /// An unknown value.
     pub(in crate::cli) fn none() -> Self {
         Self { text: "-".to_owned(), style: Style::Dim, is_unbreakable: true }
-    }
-
-    pub(in crate::cli) fn number(number: Option<u64>) -> Self {
-        number
-            .map_or_else(Self::none, |number| Self { is_unbreakable: true, ..Self::text(number.to_string()) })
     }
 
     /// A shortened digest.
@@ -344,7 +339,7 @@ COMPLIANCE  non-compliant
 "
         );
         assert_eq!(
-            table().leaving_out(&["WHO", "DIGEST", "COMPLIANCE"]).render(Some(50), false),
+            table().leaving_out(["WHO", "DIGEST", "COMPLIANCE"]).render(Some(50), false),
             "\
 NAME                    COMPLIANCE
 unit-tests-of-the-cart  compliant

@@ -1,12 +1,16 @@
 //! `get access-review`.
 
 use clap::Args;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::common::{Common, client};
-use crate::api::{self, Resource};
+use super::columns::Format::{Ago, Text};
+use super::columns::{Column, at, items, table, text};
+use super::common::Common;
+use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, now};
 use crate::cli::service::Service;
+use crate::domain::evidence::access::Scope;
 use crate::domain::model::EnvironmentName;
 
 #[derive(Debug, Args)]
@@ -23,36 +27,42 @@ Example:
   List the tokens that may make artifacts compliant in prod, with a token of role admin:
     supercargo get access-review prod";
 
+const REVIEW: &[Column] = &[
+    Column::new("REQUIREMENT", "/way/requirement", Text),
+    Column::new("ACTION", "/way/action", Text),
+    Column::new("PERMITTED TO", "/permitted", Text),
+    Column::new("ROLE", "/token/role", Text),
+    Column::new("SCOPE", "/scope", Text),
+    Column::new("EXPIRES", "/token/expires_at", Ago),
+];
+
 impl AccessReview {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let review = async || client.access_review(&self.environment).await;
-        let about = Resource::Environment(self.environment.as_str());
-        let review = self.common.requests.request(&client, about, review).await?;
-        self.common.output.print(&review.raw, || table(&review.value))
+        let name = self.environment.as_str();
+        let operation = Operation::new(Resource::Environment(name), &["environments", name, "access-review"]);
+        let review = self.common.read(service, &operation).await?;
+        let ways = items(&review, "/requirements").chain(items(&review, "/alternatives"));
+        let rows: Vec<_> = ways.flat_map(rows).collect();
+        self.common.output.print(&review, || table(REVIEW, &rows))
     }
 }
 
-/// One row for each requirement and token.
-fn table(review: &api::AccessReview) -> Table {
-    let mut table = Table::new(["REQUIREMENT", "ACTION", "PERMITTED TO", "ROLE", "SCOPE", "EXPIRES"]);
-    for way in review.requirements.iter().chain(&review.alternatives) {
-        let start = || [Cell::text(&way.requirement), Cell::text(&way.action)];
-        for token in &way.tokens {
-            let scope = Some(token.scope.to_string()).filter(|scope| !scope.is_empty());
-            let who = match &token.claims {
-                None => format!("token {}", token.name),
-                Some(claims) => format!("tokens of issuer {} with {claims}", token.name),
-            };
-            let permitted = [Cell::text(who), Cell::text(&token.role)];
-            let rest = [Cell::maybe(scope), Cell::ago(token.expires_at, now())];
-            table.row(start().into_iter().chain(permitted).chain(rest));
-        }
-        if way.tokens.is_empty() || way.in_bootstrap_file {
-            let permitted = if way.in_bootstrap_file { "bootstrap file" } else { "nobody" };
-            let rest = [Cell::text(permitted), Cell::none(), Cell::none(), Cell::none()];
-            table.row(start().into_iter().chain(rest));
-        }
+/// A row for each token that permits a way to fulfil a requirement.
+fn rows(way: &Value) -> Vec<Value> {
+    let of_token = |token: &Value| {
+        let name = text(at(token, "/name"));
+        let permitted = match at(token, "/claims").as_str() {
+            None => format!("token {name}"),
+            Some(claims) => format!("tokens of issuer {name} with {claims}"),
+        };
+        let scope = Scope::deserialize(at(token, "/scope")).ok().map(|scope| scope.to_string());
+        json!({"way": way, "permitted": permitted, "token": token, "scope": scope})
+    };
+    let mut rows: Vec<_> = items(way, "/tokens").map(of_token).collect();
+    let in_bootstrap_file = at(way, "/in_bootstrap_file") == true;
+    if rows.is_empty() || in_bootstrap_file {
+        let permitted = if in_bootstrap_file { "bootstrap file" } else { "nobody" };
+        rows.push(json!({"way": way, "permitted": permitted}));
     }
-    table
+    rows
 }

@@ -1,20 +1,46 @@
 //! `list notifications` and `get action`.
 
 use clap::Args;
+use serde_json::Value;
 
-use super::common::{Common, client};
-use crate::api::{self, Parsed, Resource};
+use super::columns::Format::{Ago, Custom, Lines, Text};
+use super::columns::{Column, at, items, text, time};
+use super::common::Common;
+use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::cli::output::{Cell, ago, now};
 use crate::cli::service::Service;
 use crate::cli::values::integer;
-use crate::domain::model::Timestamp;
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLE)]
 pub(super) struct Notifications {
     #[command(flatten)]
     common: Common,
+}
+
+const LIST_EXAMPLE: &str = "\
+Example:
+  List all actions with all their fields:
+    supercargo list notifications -o yaml";
+
+const NOTIFICATIONS: &[Column] = &[
+    Column::new("NUMBER", "/number", Text),
+    Column::new("NAME", "/name", Text),
+    Column::new("STATE", "/is_failing", Custom(state)),
+    Column::new("ENVIRONMENTS", "/environments", Text),
+    Column::new("TRIGGERS", "/triggers", Text),
+    Column::new("TARGETS", "/targets", Custom(targets)),
+    Column::new("LAST SUCCESS", "/last_success_timestamp", Ago),
+];
+
+impl Notifications {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let path = ["organizations", "environments_notifications"];
+        self.common
+            .list(service, &Operation::new(Resource::Organization, &path), "notification", NOTIFICATIONS)
+            .await
+    }
 }
 
 #[derive(Debug, Args)]
@@ -27,112 +53,67 @@ pub(super) struct Action {
     common: Common,
 }
 
-const LIST_EXAMPLE: &str = "\
-Example:
-  List all actions with all their fields:
-    supercargo list notifications -o yaml";
-
-impl Notifications {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let about = Resource::Organization;
-        let actions =
-            self.common.requests.request(&client, about, async || client.notifications().await).await?;
-        self.common.print_all(actions, "notification", table)
-    }
-}
-
 const GET_EXAMPLE: &str = "\
 Example:
   Show the last delivery of an action:
     supercargo get action 7";
 
+const ACTION: &[Column] = &[
+    Column::new("number", "/number", Text),
+    Column::new("name", "/name", Text),
+    Column::new("type", "/type", Text),
+    Column::new("state", "/is_failing", Custom(state)),
+    Column::new("environments", "/environments", Text),
+    Column::new("flows", "/flows", Text),
+    Column::new("triggers", "/triggers", Text),
+    Column::new("target", "/targets", Lines(delivery)),
+    Column::new("last success", "/last_success_timestamp", Ago),
+    Column::new("last failure", "/last_failure_timestamp", Ago),
+    Column::new("created by", "/created_by", Text),
+    Column::new("created", "/created_at", Ago),
+    Column::new("modified", "/last_modified_at", Ago),
+];
+
 impl Action {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let action = self
-            .common
-            .requests
-            .request(&client, Resource::Action(self.number), async || client.action(self.number).await)
-            .await?;
-        self.common.output.print(&action.raw, || fields(&action.value))
+        let path = ["actions", &self.number.to_string()];
+        self.common.show(service, &Operation::new(Resource::Action(self.number), &path), ACTION).await
     }
 }
 
-fn table(actions: &[Parsed<api::Action>]) -> Table {
-    let headings = ["NUMBER", "NAME", "STATE", "ENVIRONMENTS", "TRIGGERS", "TARGETS", "LAST SUCCESS"];
-    let (mut table, now) = (Table::new(headings), now());
-    for Parsed { value: action, .. } in actions {
-        table.row([
-            Cell::number(Some(action.number)),
-            Cell::text(&action.name),
-            state(action),
-            environments(action),
-            Cell::text(action.triggers.join(", ")),
-            Cell::text(action.targets.iter().map(target).collect::<Vec<_>>().join(", ")),
-            Cell::ago(action.last_success_timestamp, now),
-        ]);
-    }
-    table
-}
-
-fn fields(action: &api::Action) -> Table {
-    let now = now();
-    let age = |at| Cell::ago(at, now);
-    let origin = if action.is_created_from_chat_app { ", in a chat" } else { "" };
-    let flows = action.flows.as_ref().map(|flows| flows.join(", "));
-    let mut lines = vec![
-        ("number", Cell::number(Some(action.number))),
-        ("name", Cell::text(&action.name)),
-        ("type", Cell::text(&action.r#type)),
-        ("state", state(action)),
-        ("environments", environments(action)),
-        ("flows", Cell::maybe(flows)),
-        ("triggers", Cell::text(action.triggers.join(", "))),
-    ];
-    lines.extend(action.targets.iter().map(|to| ("target", Cell::text(delivery(to, now)))));
-    lines.extend([
-        ("last success", age(action.last_success_timestamp)),
-        ("last failure", age(action.last_failure_timestamp)),
-        ("created by", Cell::text(format!("{}{origin}", action.created_by))),
-        ("created", age(action.created_at)),
-        ("modified", age(action.last_modified_at)),
-    ]);
-    details(lines)
-}
-
-fn state(action: &api::Action) -> Cell {
-    match action.is_failing {
+fn state(is_failing: &Value) -> Cell {
+    match is_failing.as_bool() {
         Some(true) => Cell::state("failing"),
         Some(false) => Cell::state("ok"),
         None => Cell::none(),
     }
 }
 
-fn environments(action: &api::Action) -> Cell {
-    Cell::maybe(action.environments.as_ref().map(|environments| environments.join(", ")))
+fn targets(targets: &Value) -> Cell {
+    Cell::text(items(targets, "").map(target).collect::<Vec<_>>().join(", "))
 }
 
 /// A target and its last delivery.
-fn delivery(to: &api::Target, now: Timestamp) -> String {
-    let name = to.name.as_deref().map(|name| format!("{name}: ")).unwrap_or_default();
-    let sent = match (to.last_success_at, to.last_failure_at) {
-        (None, None) => String::new(),
+fn delivery(to: &Value) -> Cell {
+    let name = at(to, "/name").as_str().map(|name| format!("{name}: ")).unwrap_or_default();
+    let sent = match (time(at(to, "/last_success_at")), time(at(to, "/last_failure_at"))) {
         (success, Some(failure)) if success < Some(failure) => {
-            format!(", failing, last {}", ago(failure, now))
+            format!(", failing, last {}", ago(failure, now()))
         }
-        (success, _) => success.map(|at| format!(", delivered {}", ago(at, now))).unwrap_or_default(),
+        (success, _) => success.map(|at| format!(", delivered {}", ago(at, now()))).unwrap_or_default(),
     };
-    format!("{name}{}{sent}", target(to))
+    Cell::text(format!("{name}{}{sent}", target(to)))
 }
 
 /// Type and destination of a target, as far as the service returns them.
-fn target(target: &api::Target) -> String {
-    let channel = target.context.as_ref().and_then(|context| context.channel_name.as_deref());
-    let kind = target.r#type.as_deref().unwrap_or("-");
-    match channel.or(target.webhook.as_deref()) {
+fn target(target: &Value) -> String {
+    let kind = at(target, "/type").as_str().unwrap_or("-");
+    let channel = at(target, "/context/channel_name").as_str();
+    match channel.or(at(target, "/webhook").as_str()) {
         Some(to) => format!("{kind} {to}"),
-        None if target.recipients.is_empty() => kind.to_owned(),
-        None => format!("{kind} {}", target.recipients.join(" ")),
+        None => {
+            let recipients = items(target, "/recipients").map(|recipient| format!(" {}", text(recipient)));
+            format!("{kind}{}", recipients.collect::<String>())
+        }
     }
 }

@@ -1,15 +1,20 @@
-//! `list approvals` and `get approval`.
+//! `list approvals` and `get approval`; `approve` and `approval withdraw` print an approval too.
 
 use clap::Args;
+use http::Method;
+use serde::Deserialize;
+use serde_json::Value;
 
+use super::columns::Format::{Ago, Custom, Digest, Lines, State, Text};
+use super::columns::{Column, at, fields, items, time};
 use super::common::{Common, client};
-use crate::api::{self, Parsed, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
-use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::cli::output::{Cell, ago, now};
 use crate::cli::service::Service;
 use crate::cli::values::integer;
-use crate::domain::model::{Fingerprint, FlowName, Timestamp};
+use crate::domain::model::{Fingerprint, FlowName};
 
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLE)]
@@ -21,6 +26,30 @@ pub(super) struct Approvals {
     fingerprint: Fingerprint,
     #[command(flatten)]
     common: Common,
+}
+
+const LIST_EXAMPLE: &str = "\
+Example:
+  List the approvals of an artifact:
+    supercargo list approvals cart \\
+      7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+
+const APPROVALS: &[Column] = &[
+    Column::new("NUMBER", "/release_number", Text),
+    Column::new("STATE", "/state", State),
+    Column::new("ARTIFACT", "/artifact_name", Text),
+    Column::new("DIGEST", "/target_artifact", Digest),
+    Column::new("ENVIRONMENT", "/environment", Custom(environment)),
+    Column::new("BY", "/approvals", Custom(approvers)),
+    Column::new("MODIFIED", "/last_modified_at", Ago),
+];
+
+impl Approvals {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let (flow, artifact) = (self.flow.as_str(), self.fingerprint.to_string());
+        let operation = Operation::new(Resource::Flow(flow), &["artifacts", flow, &artifact, "approvals"]);
+        self.common.list(service, &operation, "approval", APPROVALS).await
+    }
 }
 
 #[derive(Debug, Args)]
@@ -35,94 +64,78 @@ pub(super) struct Approval {
     common: Common,
 }
 
-const LIST_EXAMPLE: &str = "\
-Example:
-  List the approvals of an artifact:
-    supercargo list approvals cart \\
-      7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
-
-impl Approvals {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let approvals = async || client.approvals(&self.flow, self.fingerprint).await;
-        let approvals =
-            self.common.requests.request(&client, Resource::Flow(self.flow.as_str()), approvals).await?;
-        self.common.print_all(approvals, "approval", table)
-    }
-}
-
 const GET_EXAMPLE: &str = "\
 Example:
   Show the comments of an approval:
     supercargo get approval cart 12 -o yaml";
 
+const APPROVAL: &[Column] = &[
+    Column::new("number", "/release_number", Text),
+    Column::new("state", "/state", State),
+    Column::new("artifact", "/artifact_name", Text),
+    Column::new("digest", "/target_artifact", Text),
+    Column::new("after", "/base_artifact", Text),
+    Column::new("environment", "/environment", Custom(environment)),
+    Column::new("description", "/description", Text),
+    Column::new("created", "/created_at", Ago),
+    Column::new("modified", "/last_modified_at", Ago),
+    Column::new("signed off", "/approvals", Lines(decision)),
+    Column::new("token", "/created_by", Lines(|name| Cell::maybe(name.as_str()))),
+    Column::new("withdrawn", "/withdrawal", Lines(decision)),
+    Column::new("commit", "/src_commit_list", Lines(commit)),
+];
+
 impl Approval {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let approval = async || client.approval(&self.flow, self.number).await;
-        let about = Resource::Approval(self.flow.as_str(), self.number);
-        let approval = self.common.requests.request(&client, about, approval).await?;
-        self.common.output.print(&approval.raw, || fields(&approval.value))
+        let (flow, number) = (self.flow.as_str(), self.number.to_string());
+        let about = Resource::Approval(flow, self.number);
+        self.common.show(service, &Operation::new(about, &["approvals", flow, &number]), APPROVAL).await
     }
 }
 
-fn table(approvals: &[Parsed<api::Approval>]) -> Table {
-    let headings = ["NUMBER", "STATE", "ARTIFACT", "DIGEST", "ENVIRONMENT", "BY", "MODIFIED"];
-    let (mut table, now) = (Table::new(headings), now());
-    for Parsed { value: approval, .. } in approvals {
-        let by: Vec<_> =
-            approval.approvals.iter().filter_map(|sign_off| sign_off.approved_by.as_deref()).collect();
-        table.row([
-            Cell::number(Some(approval.release_number)),
-            Cell::state(&approval.state),
-            Cell::text(&approval.artifact_name),
-            Cell::digest(Some(&approval.target_artifact)),
-            Cell::text(approval.environment.as_deref().unwrap_or("any")),
-            Cell::maybe(Some(by.join(", ")).filter(|by| !by.is_empty())),
-            Cell::ago(approval.last_modified_at, now),
-        ]);
-    }
-    table
+/// A response that is no approval fails, because the decision may not be recorded.
+#[derive(Debug, Deserialize)]
+struct Recorded {
+    #[serde(rename = "release_number")]
+    _number: f64,
+    #[serde(rename = "state")]
+    _state: String,
 }
 
-pub(in crate::cli) fn fields(approval: &api::Approval) -> Table {
-    let now = now();
-    let age = |at| Cell::ago(at, now);
-    let mut lines = vec![
-        ("number", Cell::number(Some(approval.release_number))),
-        ("state", Cell::state(&approval.state)),
-        ("artifact", Cell::text(&approval.artifact_name)),
-        ("digest", Cell::text(&approval.target_artifact)),
-        ("after", Cell::text(&approval.base_artifact)),
-        ("environment", Cell::text(approval.environment.as_deref().unwrap_or("any"))),
-        ("description", Cell::text(&approval.description)),
-        ("created", age(approval.created_at)),
-        ("modified", age(approval.last_modified_at)),
-    ];
-    lines.extend(approval.approvals.iter().map(|one| ("signed off", Cell::text(sign_off(one, now)))));
-    lines.extend(approval.created_by.as_deref().map(|token| ("token", Cell::text(token))));
-    lines.extend(
-        approval
-            .withdrawal
-            .as_ref()
-            .map(|withdrawal| ("withdrawn", Cell::text(describe_withdrawal(withdrawal, now)))),
-    );
-    lines.extend(approval.src_commit_list.iter().map(|commit| ("commit", Cell::text(commit.sha()))));
-    details(lines)
+/// Sends a decision, which `what` describes, and prints the approval.
+pub(in crate::cli) async fn decide(
+    service: &Service,
+    common: &Common,
+    what: &str,
+    method: Method,
+    operation: &Operation<'_>,
+    body: &Value,
+) -> Result<(), Failure> {
+    let client = client(service)?;
+    let send = async || client.change::<Parsed<Recorded>>(method.clone(), operation, Some(body)).await;
+    let approval = common.requests.retry(&client, what, operation.about, send).await?.raw;
+    common.output.print(&approval, || fields(APPROVAL, &approval))
 }
 
-fn sign_off(sign_off: &api::SignOff, now: Timestamp) -> String {
-    decision(sign_off.approved_by.as_deref(), sign_off.timestamp, sign_off.comment.as_deref(), now)
+fn environment(name: &Value) -> Cell {
+    Cell::text(name.as_str().unwrap_or("any"))
 }
 
-fn describe_withdrawal(withdrawal: &api::Withdrawal, now: Timestamp) -> String {
-    decision(Some(&withdrawal.withdrawn_by), withdrawal.timestamp, withdrawal.comment.as_deref(), now)
+fn approvers(approvals: &Value) -> Cell {
+    let by = items(approvals, "").filter_map(|approval| at(approval, "/approved_by").as_str());
+    Cell::maybe(Some(by.collect::<Vec<_>>().join(", ")).filter(|by| !by.is_empty()))
 }
 
-/// `jo, 3d ago: "looks good"`, as far as the service returns it.
-fn decision(by: Option<&str>, at: Option<Timestamp>, comment: Option<&str>, now: Timestamp) -> String {
-    let by = by.unwrap_or("-");
-    let age = at.map(|at| format!(", {}", ago(at, now))).unwrap_or_default();
-    let comment = comment.filter(|comment| !comment.is_empty());
-    format!("{by}{age}{}", comment.map(|comment| format!(": \"{comment}\"")).unwrap_or_default())
+/// A sign-off or withdrawal such as `jo, 3d ago: "looks good"`, as far as the service returns it.
+fn decision(decision: &Value) -> Cell {
+    let by = at(decision, "/approved_by").as_str().or(at(decision, "/withdrawn_by").as_str());
+    let age = time(at(decision, "/timestamp")).map(|at| format!(", {}", ago(at, now())));
+    let comment = at(decision, "/comment").as_str().filter(|comment| !comment.is_empty());
+    let comment = comment.map(|comment| format!(": \"{comment}\""));
+    Cell::text(format!("{}{}{}", by.unwrap_or("-"), age.unwrap_or_default(), comment.unwrap_or_default()))
+}
+
+/// A commit has one form in a list, and another in a single approval.
+fn commit(commit: &Value) -> Cell {
+    Cell::maybe(commit.as_str().or(at(commit, "/commit_sha").as_str()))
 }

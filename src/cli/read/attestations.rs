@@ -1,18 +1,21 @@
-//! `list attestations`.
+//! `list attestations` and `get attestation`.
 
 use clap::Args;
 
-use super::common::{Common, client};
+use super::columns::Column;
+use super::columns::Format::{Ago, Compliant, Text};
+use super::columns::{fields, items};
+use super::common::Common;
+use super::download::attestation_id;
 use super::pages::Pages;
 use super::period::Period;
-use crate::api::{Attestation, Parsed, Resource};
-use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, now};
+use crate::api::{Operation, Resource};
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::service::Service;
 use crate::domain::model::FlowName;
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
+#[command(after_help = LIST_EXAMPLE)]
 pub(super) struct Attestations {
     /// Flow name
     flow: FlowName,
@@ -20,38 +23,72 @@ pub(super) struct Attestations {
     period: Period,
     #[command(flatten)]
     pages: Pages,
-    #[command(flatten)]
-    common: Common,
 }
 
-const EXAMPLE: &str = "\
+const LIST_EXAMPLE: &str = "\
 Example:
   Print all attestations of a flow in October as JSON:
     supercargo list attestations cart --from 2026-10-01 --to 2026-10-31 --all -o json";
 
+const ATTESTATIONS: &[Column] = &[
+    Column::new("NAME", "/attestation_name", Text),
+    Column::new("TYPE", "/attestation_type", Text),
+    Column::new("COMPLIANCE", "/is_compliant", Compliant),
+    Column::new("BY", "/reported_by", Text),
+    Column::new("RECEIVED", "/created_at", Ago),
+    Column::new("ID", "/attestation_id", Text).key(),
+];
+
 impl Attestations {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (client, span) = (client(service)?, self.period.span()?);
-        let about = Resource::Flow(self.flow.as_str());
-        let fetch = async |page| {
-            let attestations = async || client.attestations(&self.flow, span, page).await;
-            self.common.requests.request(&client, about, attestations).await
-        };
-        self.pages.list(&self.common.output, "attestation", self.period.filter(), fetch, table).await
+        let flow = self.flow.as_str();
+        let operation = Operation::new(Resource::Flow(flow), &["attestations", flow]);
+        let operation = self.period.restrict(operation)?;
+        self.pages.list(service, &operation, "attestation", ATTESTATIONS, self.period.filter()).await
     }
 }
 
-fn table(attestations: &[Parsed<Attestation>]) -> Table {
-    let (mut table, now) = (Table::new(["NAME", "TYPE", "COMPLIANCE", "BY", "RECEIVED", "ID"]), now());
-    for Parsed { value: attestation, .. } in attestations {
-        table.row([
-            Cell::maybe(attestation.attestation_name.as_ref()),
-            Cell::maybe(attestation.attestation_type.as_ref()),
-            Cell::compliance(attestation.is_compliant),
-            Cell::maybe(attestation.reported_by.as_ref()),
-            Cell::ago(attestation.created_at, now),
-            Cell::text(&attestation.attestation_id),
-        ]);
+#[derive(Debug, Args)]
+#[command(after_help = GET_EXAMPLE)]
+pub(super) struct Attestation {
+    /// Identifier, as `list attestations` prints it
+    #[arg(value_parser = attestation_id)]
+    id: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+const GET_EXAMPLE: &str = "\
+Example:
+  Show an attestation:
+    supercargo get attestation 0192f0c1-7a3e-7c55-9d0b-3f1f6a2b8c4d";
+
+const ATTESTATION: &[Column] = &[
+    Column::new("name", "/attestation_name", Text),
+    Column::new("type", "/attestation_type", Text),
+    Column::new("compliance", "/is_compliant", Compliant),
+    Column::new("flow", "/flow_name", Text),
+    Column::new("trail", "/trail_name", Text),
+    Column::new("artifact", "/artifact_fingerprint", Text),
+    Column::new("commit", "/git_commit_info/sha1", Text),
+    Column::new("description", "/description", Text),
+    Column::new("by", "/reported_by", Text),
+    Column::new("received", "/created_at", Ago),
+    Column::new("file attached", "/has_audit_package", Text),
+    Column::new("page", "/html_url", Text),
+];
+
+#[derive(Debug, thiserror::Error)]
+#[error("attestation \"{0}\" not found")]
+struct NoAttestation(String);
+
+impl Attestation {
+    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let operation = Operation::new(Resource::Named("attestation", &self.id), &["attestations"]);
+        let found = self.common.read(service, &operation.with("attestation_id", [&self.id])).await?;
+        let Some(attestation) = items(&found, "/data").next() else {
+            return Err(Failure::new(NoAttestation(self.id.clone()), None, Exit::NotFound));
+        };
+        self.common.output.print(attestation, || fields(ATTESTATION, attestation))
     }
-    table
 }

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::common::{Common, client};
+use super::columns::Column;
+use super::columns::Format::{Ago, Text};
 use super::pages::Pages;
 use super::period::Period;
-use crate::api::{AuditEntry, Parsed, Resource};
+use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, now};
 use crate::cli::service::Service;
 
 #[derive(Debug, Args)]
@@ -17,8 +17,6 @@ pub(super) struct Audit {
     period: Period,
     #[command(flatten)]
     pages: Pages,
-    #[command(flatten)]
-    common: Common,
 }
 
 const EXAMPLE: &str = "\
@@ -26,21 +24,15 @@ Example:
   Print the audit log of October, with a token of role admin:
     supercargo list audit --from 2026-10-01 --to 2026-10-31 --all";
 
+const AUDIT: &[Column] = &[
+    Column::new("WHEN", "/at", Ago),
+    Column::new("BY", "/actor", Text),
+    Column::new("CHANGE", "/change", Text),
+];
+
 impl Audit {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (client, span) = (client(service)?, self.period.span()?);
-        let fetch = async |page| {
-            let audit = async || client.audit(span, page).await;
-            self.common.requests.request(&client, Resource::Organization, audit).await
-        };
-        self.pages.list(&self.common.output, "audit entry", self.period.filter(), fetch, table).await
+        let operation = self.period.restrict(Operation::new(Resource::Organization, &["audit"]))?;
+        self.pages.list(service, &operation, "audit entry", AUDIT, self.period.filter()).await
     }
-}
-
-fn table(entries: &[Parsed<AuditEntry>]) -> Table {
-    let (mut table, now) = (Table::new(["WHEN", "BY", "CHANGE"]), now());
-    for Parsed { value: entry, .. } in entries {
-        table.row([Cell::ago(entry.at, now), Cell::text(&entry.actor), Cell::text(&entry.change)]);
-    }
-    table
 }

@@ -6,13 +6,23 @@ use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::domain::model::Timestamp;
 
 /// A column of a table, or a line of details.
-pub(in crate::cli) type Column = (&'static str, &'static str, Format);
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cli) struct Column {
+    heading: &'static str,
+    pointer: &'static str,
+    format: Format,
+    /// The rank of a column that may be left out where the words do not fit, the lowest first; 0 for others.
+    rank: u8,
+    is_key: bool,
+}
 
 /// The format of a value. A missing value is `-`.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) enum Format {
     /// A text or number; of a list its items, of an object its keys and values.
     Text,
+    /// Texts that may contain commas.
+    Reasons,
     /// The number of items.
     Count,
     /// The age of a time; 0 is none.
@@ -25,29 +35,80 @@ pub(in crate::cli) enum Format {
     State,
     /// Whether it is compliant.
     Compliant,
+    /// A missing value is null.
+    Custom(fn(&Value) -> Cell),
+    /// A line of details for a value, or for each item of a list; no line for a missing value.
+    Lines(fn(&Value) -> Cell),
 }
 
-impl Format {
-    fn cell(self, value: Option<&Value>, now: Timestamp) -> Cell {
-        let Some(value) = value.filter(|value| !value.is_null()) else { return Cell::none() };
-        let time = || value.as_f64().filter(|seconds| *seconds > 0.0).and_then(Timestamp::from_seconds);
-        match self {
-            Self::Text => Cell::maybe(Some(text(value)).filter(|text| !text.is_empty())),
-            Self::Count => Cell::text(value.as_array().map_or(0, Vec::len).to_string()),
-            Self::Ago => Cell::ago(time(), now),
-            Self::Seconds => Cell::maybe(time().map(|end| ago(Timestamp::EPOCH, end).replace(" ago", ""))),
-            Self::Digest => Cell::digest(value.as_str().filter(|digest| !digest.is_empty())),
-            Self::Commit => Cell::commit(value.as_str()),
-            Self::State => value.as_str().map_or_else(Cell::none, Cell::state),
-            Self::Compliant => Cell::compliance(value.as_bool()),
+impl Column {
+    pub(in crate::cli) const fn new(heading: &'static str, pointer: &'static str, format: Format) -> Self {
+        Self { heading, pointer, format, rank: 0, is_key: false }
+    }
+
+    /// A part of what identifies an item of a list, other fields of which differ from response to response.
+    pub(super) const fn key(self) -> Self {
+        Self { is_key: true, ..self }
+    }
+
+    pub(super) const fn optional(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Cell {
+        let value = at(object, self.pointer);
+        match self.format {
+            Format::Custom(cell) => cell(value),
+            _ if value.is_null() => Cell::none(),
+            Format::Text | Format::Lines(_) => Cell::maybe(Some(text(value)).filter(|text| !text.is_empty())),
+            Format::Reasons => {
+                let reasons: Vec<_> = items(value, "").map(text).collect();
+                Cell::maybe(Some(reasons.join("; ")).filter(|reasons| !reasons.is_empty()))
+            }
+            Format::Count => Cell::text(items(value, "").count().to_string()),
+            Format::Ago => Cell::ago(time(value), now),
+            Format::Seconds => {
+                Cell::maybe(time(value).map(|end| ago(Timestamp::EPOCH, end).replace(" ago", "")))
+            }
+            Format::Digest => Cell::digest(value.as_str().filter(|digest| !digest.is_empty())),
+            Format::Commit => Cell::commit(value.as_str()),
+            Format::State => value.as_str().map_or_else(Cell::none, Cell::state),
+            Format::Compliant => Cell::compliance(value.as_bool()),
         }
+    }
+
+    fn lines(&self, object: &Value, now: Timestamp) -> Vec<(&'static str, Cell)> {
+        let cells = match (self.format, at(object, self.pointer)) {
+            (Format::Lines(_), Value::Null) => Vec::new(),
+            (Format::Lines(cell), Value::Array(items)) => items.iter().map(cell).collect(),
+            (Format::Lines(cell), value) => vec![cell(value)],
+            _ => vec![self.cell(object, now)],
+        };
+        cells.into_iter().map(|cell| (self.heading, cell)).collect()
     }
 }
 
-fn text(value: &Value) -> String {
+/// A time in seconds; a time outside the supported range is none, so that other fields are still shown.
+pub(super) fn time(value: &Value) -> Option<Timestamp> {
+    value.as_f64().filter(|seconds| *seconds > 0.0).and_then(Timestamp::from_seconds)
+}
+
+/// The value at a JSON pointer.
+pub(in crate::cli) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+    value.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+/// The items of the list at a JSON pointer.
+pub(in crate::cli) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    at(value, pointer).as_array().into_iter().flatten()
+}
+
+/// A value in words. An integer may have the form `3.0`.
+pub(in crate::cli) fn text(value: &Value) -> String {
     let join = |items: Vec<String>| items.join(", ");
     match value {
         Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string().trim_end_matches(".0").to_owned(),
         Value::Array(items) => join(items.iter().map(text).collect()),
         Value::Object(fields) => {
             join(fields.iter().map(|(key, value)| format!("{key}={}", text(value))).collect())
@@ -56,11 +117,22 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// What identifies an item of a list: its keys, or all fields of an item without keys.
+pub(super) fn identity(columns: &[Column], item: &Value) -> Value {
+    let keys = columns.iter().filter(|column| column.is_key).map(|column| at(item, column.pointer));
+    let keys: Vec<_> = keys.cloned().collect();
+    if keys.is_empty() || keys.contains(&Value::Null) { item.clone() } else { keys.into() }
+}
+
 /// A table with one row per value.
-pub(super) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a Value>) -> Table {
-    let (mut table, now) = (Table::new(columns.iter().map(|(heading, ..)| *heading)), now());
+pub(in crate::cli) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a Value>) -> Table {
+    let mut optional: Vec<_> = columns.iter().filter(|column| column.rank > 0).collect();
+    optional.sort_by_key(|column| column.rank);
+    let mut table = Table::new(columns.iter().map(|column| column.heading))
+        .leaving_out(optional.into_iter().map(|column| column.heading));
+    let now = now();
     for value in values {
-        table.row(columns.iter().map(|(_, pointer, format)| format.cell(value.pointer(pointer), now)));
+        table.row(columns.iter().map(|column| column.cell(value, now)));
     }
     table
 }
@@ -68,5 +140,5 @@ pub(super) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a
 /// The fields of one value, one per line.
 pub(in crate::cli) fn fields(columns: &[Column], value: &Value) -> Table {
     let now = now();
-    details(columns.iter().map(|(name, pointer, format)| (*name, format.cell(value.pointer(pointer), now))))
+    details(columns.iter().flat_map(|column| column.lines(value, now)))
 }

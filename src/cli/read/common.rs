@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::columns::{Column, fields, table};
-use crate::api::{self, Client, Deadline, Parsed, Resource};
+use crate::api::{self, Client, Deadline, Operation, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Output, Table};
+use crate::cli::output::Output;
 use crate::cli::service::Service;
 use crate::cli::values::duration;
 use crate::domain::retry::Backoff;
@@ -31,64 +32,53 @@ pub(in crate::cli) struct Requests {
 }
 
 impl Common {
-    /// Prints a list without pagination. `kind` names one item.
-    pub(super) fn print_all<T>(
-        &self,
-        items: Vec<Parsed<T>>,
-        kind: &str,
-        table: impl Fn(&[Parsed<T>]) -> Table,
-    ) -> Result<(), Failure> {
-        if items.is_empty() {
-            tracing::info!("no {kind} found");
-        }
-        let table = table(&items);
-        let raw = items.into_iter().map(|item| item.raw).collect();
-        self.output.print(&raw, || table)
-    }
-
-    /// Reads an object. `path` is the kind of resource, and the segments after the organization.
-    pub(super) async fn object(
-        &self,
-        service: &Service,
-        about: Resource<'_>,
-        (path, query): (&[&str], &[(&str, &str)]),
-    ) -> Result<Value, Failure> {
-        let client = client(service)?;
-        let object = self.requests.request(&client, about, async || client.object(path, query).await).await?;
+    /// Reads an object.
+    pub(super) async fn read(&self, service: &Service, operation: &Operation<'_>) -> Result<Value, Failure> {
+        let object: Map<String, Value> = self.requests.get(&client(service)?, operation).await?;
         Ok(object.into())
     }
 
     /// Reads an object, and prints these fields of it.
-    pub(super) async fn print_object(
+    pub(super) async fn show(
         &self,
         service: &Service,
-        about: Resource<'_>,
-        request: (&[&str], &[(&str, &str)]),
+        operation: &Operation<'_>,
         columns: &[Column],
     ) -> Result<(), Failure> {
-        let object = self.object(service, about, request).await?;
+        let object = self.read(service, operation).await?;
         self.output.print(&object, || fields(columns, &object))
     }
 
     /// Reads and prints a list as a whole. `kind` names one item.
-    pub(in crate::cli) async fn list_all(
+    pub(in crate::cli) async fn list(
         &self,
         service: &Service,
-        about: Resource<'_>,
+        operation: &Operation<'_>,
         kind: &str,
-        (path, query): (&[&str], &[(&str, &str)]),
         columns: &[Column],
     ) -> Result<(), Failure> {
-        let client = client(service)?;
-        let page =
-            self.requests.request(&client, about, async || client.items(path, query, None).await).await?;
-        self.print_all(page.data, kind, |items| table(columns, items.iter().map(|item| &item.raw)))
+        let items: Vec<Map<String, Value>> = self.requests.get(&client(service)?, operation).await?;
+        if items.is_empty() {
+            tracing::info!("no {kind} found");
+        }
+        let items: Vec<Value> = items.into_iter().map(Value::Object).collect();
+        let table = table(columns, &items);
+        self.output.print(&items.into(), || table)
     }
 }
 
 impl Requests {
     /// Sends a read and retries transient failures until the timeout.
-    pub(super) async fn request<T>(
+    pub(in crate::cli) async fn get<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        operation: &Operation<'_>,
+    ) -> Result<T, Failure> {
+        self.read(client, operation.about, async || client.get(operation).await).await
+    }
+
+    /// Reads a resource and retries transient failures until the timeout.
+    pub(super) async fn read<T>(
         &self,
         client: &Client,
         about: Resource<'_>,

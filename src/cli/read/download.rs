@@ -69,7 +69,7 @@ impl Attestation {
     async fn run(&self, service: &Service) -> Result<(), Failure> {
         let (client, about) = (client(service)?, Resource::Named("attestation", &self.id));
         let download = async || client.attached_file(&self.id).await;
-        let file = self.requests.request(&client, about, download).await?;
+        let file = self.requests.read(&client, about, download).await?;
         let sha256 = Fingerprint::from_content(&file.content);
         if file.sha256 != Some(sha256) {
             return Err(Failure::new(DownloadError::Corrupt(self.id.clone()), None, Exit::Mismatch));

@@ -7,12 +7,13 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, State, Text};
-use super::columns::{Column, table};
-use super::common::{Common, client};
+use super::columns::Format::{Ago, Commit, Compliant, Count, Custom, Digest, Reasons, Seconds, State, Text};
+use super::columns::{Column, at, items, table};
+use super::common::Common;
 use super::pages::Pages;
-use crate::api::{Item, Parsed, Resource};
+use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
+use crate::cli::output::Cell;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::owner::Owner;
@@ -33,35 +34,34 @@ pub(super) struct Environments {
     common: Common,
 }
 
-const ENVIRONMENTS: [Column; 7] = [
-    ("NAME", "/name", Text),
-    ("COMPLIANCE", "/state", Compliant),
-    ("SILENT", "/is_silent", Text),
-    ("LAST REPORT", "/last_reported_at", Ago),
-    ("CHANGED", "/last_changed_at", Ago),
-    ("POLICIES", "/policies", Text),
-    ("TAGS", "/tags", Text),
+const ENVIRONMENTS: &[Column] = &[
+    Column::new("NAME", "/name", Text),
+    Column::new("COMPLIANCE", "/state", Compliant),
+    Column::new("SILENT", "/is_silent", Text),
+    Column::new("LAST REPORT", "/last_reported_at", Ago),
+    Column::new("CHANGED", "/last_changed_at", Ago),
+    Column::new("POLICIES", "/policies", Text),
+    Column::new("TAGS", "/tags", Text),
 ];
 
-const ENVIRONMENT: [Column; 10] = [
-    ("name", "/name", Text),
-    ("type", "/type", Text),
-    ("description", "/description", Text),
-    ("compliance", "/state", Compliant),
-    ("silent", "/is_silent", Text),
-    ("last report", "/last_reported_at", Ago),
-    ("changed", "/last_changed_at", Ago),
-    ("policies", "/policies", Text),
-    ("own policy in the bootstrap file", "/has_own_policy", Text),
-    ("tags", "/tags", Text),
+const ENVIRONMENT: &[Column] = &[
+    Column::new("name", "/name", Text),
+    Column::new("type", "/type", Text),
+    Column::new("description", "/description", Text),
+    Column::new("compliance", "/state", Compliant),
+    Column::new("silent", "/is_silent", Text),
+    Column::new("last report", "/last_reported_at", Ago),
+    Column::new("changed", "/last_changed_at", Ago),
+    Column::new("policies", "/policies", Text),
+    Column::new("own policy in the bootstrap file", "/has_own_policy", Text),
+    Column::new("tags", "/tags", Text),
 ];
 
 impl Environments {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let mut query: Vec<_> = self.tag.iter().map(|tag| ("tag", tag.as_str())).collect();
-        query.extend(self.name.as_deref().map(|name| ("name", name)));
-        let about = Resource::Organization;
-        self.common.list_all(service, about, "environment", (&["environments"], &query), &ENVIRONMENTS).await
+        let operation = Operation::new(Resource::Organization, &["environments"]);
+        let operation = operation.with("tag", &self.tag).with("name", &self.name);
+        self.common.list(service, &operation, "environment", ENVIRONMENTS).await
     }
 }
 
@@ -77,8 +77,8 @@ pub(super) struct Environment {
 impl Environment {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.environment.as_str();
-        let about = Resource::Named("environment", name);
-        self.common.print_object(service, about, (&["environments", name], &[]), &ENVIRONMENT).await
+        let operation = Operation::new(Resource::Named("environment", name), &["environments", name]);
+        self.common.show(service, &operation, ENVIRONMENT).await
     }
 }
 
@@ -89,13 +89,6 @@ impl Environment {
 pub(super) struct Snapshots {
     /// Environment name
     environment: EnvironmentName,
-    #[command(flatten)]
-    range: Range,
-}
-
-/// The part of the history that is listed.
-#[derive(Debug, Args)]
-struct Range {
     /// Snapshots A..B, each a number, ~N (before the latest) or NOW
     #[arg(long, value_name = "A..B")]
     interval: Option<String>,
@@ -104,52 +97,24 @@ struct Range {
     reverse: bool,
     #[command(flatten)]
     pages: Pages,
-    #[command(flatten)]
-    common: Common,
 }
 
-const SNAPSHOTS: [Column; 7] = [
-    ("SNAPSHOT", "/index", Text),
-    ("RECEIVED", "/from", Ago),
-    ("ENDED", "/to", Ago),
-    ("DURATION", "/duration", Seconds),
-    ("COMPLIANCE", "/compliance", State),
-    ("GAPS", "/gaps", Count),
-    ("BY", "/reported_by", Text),
+const SNAPSHOTS: &[Column] = &[
+    Column::new("SNAPSHOT", "/index", Text).key(),
+    Column::new("RECEIVED", "/from", Ago),
+    Column::new("ENDED", "/to", Ago),
+    Column::new("DURATION", "/duration", Seconds),
+    Column::new("COMPLIANCE", "/compliance", State),
+    Column::new("GAPS", "/gaps", Count),
+    Column::new("BY", "/reported_by", Text),
 ];
-
-impl Range {
-    async fn list(
-        &self,
-        service: &Service,
-        environment: &EnvironmentName,
-        (kind, path): (&str, &[&str]),
-        more: &[(&str, &str)],
-        columns: &[Column],
-    ) -> Result<(), Failure> {
-        let client = client(service)?;
-        let reverse = if self.reverse { "true" } else { "false" };
-        let mut query = vec![("reverse", reverse)];
-        query.extend(self.interval.as_deref().map(|interval| ("interval", interval)));
-        query.extend(more);
-        let about = Resource::Named("environment", environment.as_str());
-        let fetch = async |page| {
-            self.common
-                .requests
-                .request(&client, about, async || client.items(path, &query, Some(page)).await)
-                .await
-        };
-        let listed = |items: &[Parsed<Item>]| {
-            table(columns, items.iter().map(|item| &item.raw)).leaving_out(&["FLOW", "DIGEST"])
-        };
-        self.pages.list(&self.common.output, kind, "", fetch, listed).await
-    }
-}
 
 impl Snapshots {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let path = ["snapshots", self.environment.as_str()];
-        self.range.list(service, &self.environment, ("snapshot", &path), &[], &SNAPSHOTS).await
+        let name = self.environment.as_str();
+        let operation = Operation::new(Resource::Named("environment", name), &["snapshots", name]);
+        let operation = operation.with("reverse", [self.reverse]).with("interval", &self.interval);
+        self.pages.list(service, &operation, "snapshot", SNAPSHOTS, "").await
     }
 }
 
@@ -166,27 +131,31 @@ pub(super) struct Events {
     /// Up to this snapshot or time
     #[arg(long, value_name = "TIME")]
     end: Option<String>,
+    /// List the oldest first
+    #[arg(long)]
+    reverse: bool,
     #[command(flatten)]
-    range: Range,
+    pages: Pages,
 }
 
-const EVENTS: [Column; 7] = [
-    ("WHEN", "/reported_at", Ago),
-    ("SNAPSHOT", "/snapshot_index", Text),
-    ("TYPE", "/type", Text),
-    ("ARTIFACT", "/artifact_name", Text),
-    ("DIGEST", "/sha256", Digest),
-    ("FLOW", "/pipeline", Text),
-    ("DESCRIPTION", "/description", Text),
+const EVENTS: &[Column] = &[
+    Column::new("WHEN", "/reported_at", Ago),
+    Column::new("SNAPSHOT", "/snapshot_index", Text),
+    Column::new("TYPE", "/type", Text),
+    Column::new("ARTIFACT", "/artifact_name", Text),
+    Column::new("DIGEST", "/sha256", Digest).optional(2),
+    Column::new("FLOW", "/pipeline", Text).optional(1),
+    Column::new("DESCRIPTION", "/description", Text),
 ];
 
 impl Events {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let path = ["environments", self.environment.as_str(), "events"];
-        let limits = [("start", &self.start), ("end", &self.end)];
-        let limits: Vec<_> =
-            limits.iter().filter_map(|(name, limit)| Some((*name, limit.as_deref()?))).collect();
-        self.range.list(service, &self.environment, ("event", &path), &limits, &EVENTS).await
+        let name = self.environment.as_str();
+        let operation =
+            Operation::new(Resource::Named("environment", name), &["environments", name, "events"]);
+        let operation =
+            operation.with("reverse", [self.reverse]).with("start", &self.start).with("end", &self.end);
+        self.pages.list(service, &operation, "event", EVENTS, "").await
     }
 }
 
@@ -201,22 +170,22 @@ pub(super) struct Agents {
     common: Common,
 }
 
-const AGENTS: [Column; 7] = [
-    ("NAME", "/name", Text),
-    ("PROGRAM", "/user_agent", Text),
-    ("CLUSTER", "/cluster", Text),
-    ("FIRST REPORT", "/first_reported_at", Ago),
-    ("LAST REPORT", "/last_reported_at", Ago),
-    ("PODS", "/pods", Text),
-    ("OVERWRITTEN", "/is_overwritten", Text),
+const AGENTS: &[Column] = &[
+    Column::new("NAME", "/name", Text),
+    Column::new("PROGRAM", "/user_agent", Text),
+    Column::new("CLUSTER", "/cluster", Text),
+    Column::new("FIRST REPORT", "/first_reported_at", Ago),
+    Column::new("LAST REPORT", "/last_reported_at", Ago),
+    Column::new("PODS", "/pods", Text),
+    Column::new("OVERWRITTEN", "/is_overwritten", Text),
 ];
 
 impl Agents {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.environment.as_str();
-        let about = Resource::Named("environment", name);
-        let request = (&["environments", name, "agents"][..], &[][..]);
-        self.common.list_all(service, about, "agent", request, &AGENTS).await
+        let operation =
+            Operation::new(Resource::Named("environment", name), &["environments", name, "agents"]);
+        self.common.list(service, &operation, "agent", AGENTS).await
     }
 }
 
@@ -236,39 +205,34 @@ Examples:
     supercargo get snapshot prod@2w
     supercargo get snapshot 'prod#7'";
 
-const ARTIFACTS: [Column; 8] = [
-    ("ARTIFACT", "/artifact/name", Text),
-    ("DIGEST", "/artifact/fingerprint", Digest),
-    ("OWNER", "/owner", Text),
-    ("FLOW", "/artifact/flow_name", Text),
-    ("COMMIT", "/artifact/git_commit", Commit),
-    ("COMPLIANCE", "/artifact/compliance", State),
-    ("PODS", "/artifact/annotation/now", Text),
-    ("REASONS", "/artifact/reasons_for_incompliance", Text),
+const ARTIFACTS: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("OWNER", "/pods", Custom(owner)).optional(3),
+    Column::new("FLOW", "/flow_name", Text).optional(1),
+    Column::new("COMMIT", "/git_commit", Commit).optional(2),
+    Column::new("COMPLIANCE", "/compliance", State),
+    Column::new("PODS", "/annotation/now", Text),
+    Column::new("REASONS", "/reasons_for_incompliance", Reasons),
 ];
 
-/// The first owner of the pods of an artifact. The public service names none.
-fn owner(artifact: &Value) -> Option<String> {
-    let pods = at(artifact, "/pods").as_object().into_iter().flat_map(Map::values);
+/// The first owner of pods.
+fn owner(pods: &Value) -> Cell {
+    let pods = pods.as_object().into_iter().flat_map(Map::values);
     let owners: BTreeSet<_> = pods.filter_map(|pod| Owner::deserialize(at(pod, "/owner")).ok()).collect();
     let others = if owners.len() > 1 { " and others" } else { "" };
-    owners.first().map(|owner| format!("{owner}{others}"))
+    Cell::maybe(owners.first().map(|owner| format!("{owner}{others}")))
 }
 
 impl Snapshot {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let (name, expression) = (self.snapshot.to_string(), self.snapshot.expression.to_string());
         let path = ["snapshots", self.snapshot.environment.as_str(), &expression];
-        let snapshot = self.common.object(service, Resource::Named("snapshot", &name), (&path, &[])).await?;
-        // The public service lists artifacts that stopped with the snapshot too.
-        let mut running: Vec<_> =
-            items(&snapshot, "/artifacts").filter(|artifact| at(artifact, "/annotation/now") != 0).collect();
+        let operation = Operation::new(Resource::Named("snapshot", &name), &path);
+        let snapshot = self.common.read(service, &operation).await?;
+        let mut running: Vec<_> = items(&snapshot, "/artifacts").collect();
         running.sort_by(|one, other| by_name("/name", one, other));
-        let row = |artifact: &&Value| json!({"artifact": artifact, "owner": owner(artifact)});
-        let rows: Vec<_> = running.iter().map(row).collect();
-        self.common
-            .output
-            .print(&snapshot, || table(&ARTIFACTS, &rows).leaving_out(&["FLOW", "COMMIT", "OWNER"]))?;
+        self.common.output.print(&snapshot, || table(ARTIFACTS, running))?;
         tracing::info!(
             "snapshot {} of {} is {}",
             at(&snapshot, "/index"),
@@ -280,23 +244,13 @@ impl Snapshot {
     }
 }
 
-/// The value at a JSON pointer.
-pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
-    value.pointer(pointer).unwrap_or(&Value::Null)
-}
-
-/// The items of the list at a JSON pointer.
-pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
-    at(value, pointer).as_array().into_iter().flatten()
-}
-
 /// The order of two values by the text at a JSON pointer.
 pub(super) fn by_name(pointer: &str, one: &Value, other: &Value) -> Ordering {
     at(one, pointer).as_str().cmp(&at(other, pointer).as_str())
 }
 
 /// Logs why a list may be incomplete.
-pub(super) fn warn(snapshot: &Value, pointer: &str) {
+pub(in crate::cli) fn warn(snapshot: &Value, pointer: &str) {
     if let Some(warning) = at(snapshot, pointer).as_str() {
         tracing::warn!("{}", Escaped(warning));
     }
@@ -315,22 +269,22 @@ pub(in crate::cli) struct Diff {
     service: Service,
 }
 
-const DIFF: [Column; 6] = [
-    ("DIFFERENCE", "/difference", Text),
-    ("ARTIFACT", "/artifact/name", Text),
-    ("DIGEST", "/artifact/fingerprint", Digest),
-    ("FLOW", "/artifact/flow", Text),
-    ("PODS BEFORE", "/before", Text),
-    ("PODS AFTER", "/after", Text),
+const DIFF: &[Column] = &[
+    Column::new("DIFFERENCE", "/difference", Text),
+    Column::new("ARTIFACT", "/artifact/name", Text),
+    Column::new("DIGEST", "/artifact/fingerprint", Digest).optional(2),
+    Column::new("FLOW", "/artifact/flow", Text).optional(1),
+    Column::new("PODS BEFORE", "/before", Text),
+    Column::new("PODS AFTER", "/after", Text),
 ];
 
 impl Diff {
     pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
         let (first, second) = (self.first.to_string(), self.second.to_string());
-        let (both, query) =
-            (format!("{first} and {second}"), [("snappish1", &*first), ("snappish2", &*second)]);
-        let about = Resource::Named("snapshots", &both);
-        let diff = self.common.object(&self.service, about, (&["env-diff"], &query)).await?;
+        let both = format!("{first} and {second}");
+        let operation = Operation::new(Resource::Named("snapshots", &both), &["env-diff"]);
+        let operation = operation.with("snappish1", [first]).with("snappish2", [second]);
+        let diff = self.common.read(&self.service, &operation).await?;
         let only = |side| format!("only in {}", at(&diff, side).as_str().unwrap_or_default());
         let mut rows = Vec::new();
         for (part, difference, before, after) in [
@@ -349,7 +303,7 @@ impl Diff {
         }
         // The versions of an image follow each other.
         rows.sort_by(|one, other| by_name("/artifact/name", one, other));
-        self.common.output.print(&diff, || table(&DIFF, &rows).leaving_out(&["FLOW", "DIGEST"]))?;
+        self.common.output.print(&diff, || table(DIFF, &rows))?;
         let unchanged = items(&diff, "/not-changed/artifacts").count();
         tracing::info!("{} unchanged", pluralize(unchanged as u64, "artifact"));
         warn(&diff, "/snappish1/warning");

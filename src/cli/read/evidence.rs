@@ -1,20 +1,18 @@
-//! `list flows`, `list artifacts`, `list policies`, `get policy`, `get trail`, `get artifact`, `get attestation` and `search`.
+//! `list flows`, `list artifacts`, `list policies`, `get policy`, `get artifact` and `search`.
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, State, Text};
-use super::columns::{Column, fields, table};
-use super::common::{Common, client};
-use super::download::attestation_id;
-use super::environments::{at, items};
+use super::columns::Format::{Ago, Commit, Count, Digest, State, Text};
+use super::columns::{Column, at, fields, items, table};
+use super::common::Common;
 use super::pages::Pages;
-use crate::api::{Item, Parsed, Resource};
-use crate::cli::exit::{Exit, Failure};
+use crate::api::{Operation, Resource};
+use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
-use crate::domain::model::{Fingerprint, FlowName, PolicyName, RepositoryName, TrailName};
+use crate::domain::model::{Fingerprint, FlowName, PolicyName, RepositoryName};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  List the flows of a team:\n    supercargo list flows --name shop")]
@@ -26,22 +24,20 @@ pub(super) struct Flows {
     common: Common,
 }
 
-const FLOWS: [Column; 5] = [
-    ("NAME", "/name", Text),
-    ("DESCRIPTION", "/description", Text),
-    ("COMPLIANCE", "/latest_state", State),
-    ("ACTIVITY", "/latest_activity_at", Ago),
-    ("TAGS", "/tags", Text),
+const FLOWS: &[Column] = &[
+    Column::new("NAME", "/name", Text),
+    Column::new("DESCRIPTION", "/description", Text),
+    Column::new("COMPLIANCE", "/latest_state", State),
+    Column::new("ACTIVITY", "/latest_activity_at", Ago),
+    Column::new("TAGS", "/tags", Text),
 ];
 
 impl Flows {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let query = self
-            .name
-            .iter()
-            .flat_map(|name| [("search_by_name", name.as_str()), ("case_sensitive", "false")]);
-        let query: Vec<_> = query.collect();
-        self.common.list_all(service, Resource::Organization, "flow", (&["flows"], &query), &FLOWS).await
+        let case_sensitive = self.name.as_ref().map(|_| false);
+        let operation = Operation::new(Resource::Organization, &["flows"]);
+        let operation = operation.with("search_by_name", &self.name).with("case_sensitive", case_sensitive);
+        self.common.list(service, &operation, "flow", FLOWS).await
     }
 }
 
@@ -58,33 +54,27 @@ pub(super) struct Artifacts {
     repository: Option<RepositoryName>,
     #[command(flatten)]
     pages: Pages,
-    #[command(flatten)]
-    common: Common,
 }
 
-const ARTIFACTS: [Column; 5] = [
-    ("ARTIFACT", "/filename", Text),
-    ("DIGEST", "/fingerprint", Digest),
-    ("COMMIT", "/git_commit", Commit),
-    ("COMPLIANCE", "/state", State),
-    ("CREATED", "/created_at", Ago),
+const ARTIFACTS: &[Column] = &[
+    Column::new("ARTIFACT", "/filename", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("COMMIT", "/git_commit", Commit),
+    Column::new("COMPLIANCE", "/state", State),
+    Column::new("CREATED", "/created_at", Ago),
 ];
 
 impl Artifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let (about, query) = match (&self.flow, &self.repository) {
-            (Some(flow), _) => (Resource::Named("flow", flow.as_str()), ("flow_name", flow.as_str())),
-            (None, Some(name)) => (Resource::Repository(name.as_str()), ("repo_name", name.as_str())),
-            // The arguments require one of them.
-            (None, None) => (Resource::Organization, ("flow_name", "")),
+        // The arguments require one of them.
+        let about = match (&self.flow, &self.repository) {
+            (Some(flow), _) => Resource::Named("flow", flow.as_str()),
+            (None, Some(name)) => Resource::Repository(name.as_str()),
+            (None, None) => Resource::Organization,
         };
-        let fetch = async |page| {
-            let send = async || client.items(&["artifacts"], &[query], Some(page)).await;
-            self.common.requests.request(&client, about, send).await
-        };
-        let listed = |items: &[Parsed<Item>]| table(&ARTIFACTS, items.iter().map(|item| &item.raw));
-        self.pages.list(&self.common.output, "artifact", "", fetch, listed).await
+        let operation = Operation::new(about, &["artifacts"]);
+        let operation = operation.with("flow_name", &self.flow).with("repo_name", &self.repository);
+        self.pages.list(service, &operation, "artifact", ARTIFACTS, "").await
     }
 }
 
@@ -97,18 +87,19 @@ pub(super) struct Policies {
     common: Common,
 }
 
-const POLICIES: [Column; 5] = [
-    ("NAME", "/name", Text),
-    ("DESCRIPTION", "/description", Text),
-    ("ENVIRONMENTS", "/consuming_envs", Text),
-    ("VERSIONS", "/versions", Count),
-    ("CREATED", "/created_at", Ago),
+const POLICIES: &[Column] = &[
+    Column::new("NAME", "/name", Text),
+    Column::new("DESCRIPTION", "/description", Text),
+    Column::new("ENVIRONMENTS", "/consuming_envs", Text),
+    Column::new("VERSIONS", "/versions", Count),
+    Column::new("CREATED", "/created_at", Ago),
 ];
 
 impl Policies {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let request = (&["policies"][..], &[][..]);
-        self.common.list_all(service, Resource::Organization, "policy", request, &POLICIES).await
+        self.common
+            .list(service, &Operation::new(Resource::Organization, &["policies"]), "policy", POLICIES)
+            .await
     }
 }
 
@@ -126,106 +117,25 @@ Example:
   Print the policy file of the current version:
     supercargo get policy prod-rules -o json | jq -r '.versions[-1].policy_yaml'";
 
-const POLICY: [Column; 8] = [
-    ("name", "/policy/name", Text),
-    ("description", "/policy/description", Text),
-    ("environments", "/policy/consuming_envs", Text),
-    ("created", "/policy/created_at", Ago),
-    ("version", "/latest/version", Text),
-    ("changed", "/latest/timestamp", Ago),
-    ("by", "/latest/created_by", Text),
-    ("comment", "/latest/comment", Text),
+const POLICY: &[Column] = &[
+    Column::new("name", "/policy/name", Text),
+    Column::new("description", "/policy/description", Text),
+    Column::new("environments", "/policy/consuming_envs", Text),
+    Column::new("created", "/policy/created_at", Ago),
+    Column::new("version", "/latest/version", Text),
+    Column::new("changed", "/latest/timestamp", Ago),
+    Column::new("by", "/latest/created_by", Text),
+    Column::new("comment", "/latest/comment", Text),
 ];
 
 impl Policy {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.policy.as_str();
-        let about = Resource::Named("policy", name);
-        let policy = self.common.object(service, about, (&["policies", name], &[])).await?;
+        let operation = Operation::new(Resource::Named("policy", name), &["policies", name]);
+        let policy = self.common.read(service, &operation).await?;
         self.common.output.print(&policy, || {
-            fields(&POLICY, &json!({"latest": items(&policy, "/versions").last(), "policy": policy}))
+            fields(POLICY, &json!({"latest": items(&policy, "/versions").last(), "policy": policy}))
         })
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  Show the events of a trail:\n    supercargo get trail cart build-42")]
-pub(super) struct Trail {
-    /// Flow name
-    flow: FlowName,
-    /// Trail name
-    #[arg(value_name = "TRAIL")]
-    name: TrailName,
-    #[command(flatten)]
-    common: Common,
-}
-
-const EVENTS: [Column; 8] = [
-    ("WHEN", "/timestamp", Ago),
-    ("EVENT", "/type", Text),
-    ("NAME", "/template_reference_name", Text),
-    ("TARGET", "/target_artifact", Text),
-    ("ATTESTATION", "/attestation_id", Text),
-    ("COMPLIANCE", "/is_compliant", Compliant),
-    ("ENVIRONMENT", "/environment_name", Text),
-    ("SNAPSHOT", "/snapshot_index", Text),
-];
-
-impl Trail {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (flow, name) = (self.flow.as_str(), self.name.as_str());
-        let (about, path) = (Resource::Named("trail", name), ["trails", flow, name]);
-        let trail = self.common.object(service, about, (&path, &[])).await?;
-        self.common.output.print(&trail, || table(&EVENTS, items(&trail, "/events")))?;
-        let state = at(&trail, "/compliance_state").as_str().unwrap_or("not evaluated");
-        tracing::info!("the trail \"{}\" of the flow \"{flow}\" is {}", Escaped(name), Escaped(state));
-        Ok(())
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = ATTESTATION_EXAMPLE)]
-pub(super) struct Attestation {
-    /// Identifier, as `list attestations` prints it
-    #[arg(value_parser = attestation_id)]
-    id: String,
-    #[command(flatten)]
-    common: Common,
-}
-
-const ATTESTATION_EXAMPLE: &str = "\
-Example:
-  Show an attestation:
-    supercargo get attestation 0192f0c1-7a3e-7c55-9d0b-3f1f6a2b8c4d";
-
-const ATTESTATION: [Column; 12] = [
-    ("name", "/attestation_name", Text),
-    ("type", "/attestation_type", Text),
-    ("compliance", "/is_compliant", Compliant),
-    ("flow", "/flow_name", Text),
-    ("trail", "/trail_name", Text),
-    ("artifact", "/artifact_fingerprint", Text),
-    ("commit", "/git_commit_info/sha1", Text),
-    ("description", "/description", Text),
-    ("by", "/reported_by", Text),
-    ("received", "/created_at", Ago),
-    ("file attached", "/has_audit_package", Text),
-    ("page", "/html_url", Text),
-];
-
-#[derive(Debug, thiserror::Error)]
-#[error("attestation \"{0}\" not found")]
-struct NoAttestation(String);
-
-impl Attestation {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (about, query) =
-            (Resource::Named("attestation", &self.id), [("attestation_id", self.id.as_str())]);
-        let found = self.common.object(service, about, (&["attestations"], &query)).await?;
-        let Some(attestation) = items(&found, "/data").next() else {
-            return Err(Failure::new(NoAttestation(self.id.clone()), None, Exit::NotFound));
-        };
-        self.common.output.print(attestation, || fields(&ATTESTATION, attestation))
     }
 }
 
@@ -261,29 +171,29 @@ Examples:
     supercargo search 4f1c2e7d
     supercargo search checkout";
 
-const FOUND: [Column; 7] = [
-    ("ARTIFACT", "/name", Text),
-    ("DIGEST", "/fingerprint", Digest),
-    ("FLOW", "/flow", Text),
-    ("COMMIT", "/git_commit", Commit),
-    ("COMPLIANCE", "/compliance_state", State),
-    ("RUNNING IN", "/running_in", Text),
-    ("EXITED FROM", "/exited_from", Text),
+const FOUND: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("FLOW", "/flow", Text),
+    Column::new("COMMIT", "/git_commit", Commit),
+    Column::new("COMPLIANCE", "/compliance_state", State),
+    Column::new("RUNNING IN", "/running_in", Text),
+    Column::new("EXITED FROM", "/exited_from", Text),
 ];
 
-const NAMED: [Column; 7] = [
-    ("KIND", "/kind", Text),
-    ("NAME", "/name", Text),
-    ("DIGEST", "/fingerprint", Digest),
-    ("FLOW", "/flow", Text),
-    ("ENVIRONMENT", "/pod/environment", Text),
-    ("STARTED", "/pod/started_at", Ago),
-    ("ENDED", "/pod/ended_at", Ago),
+const NAMED: &[Column] = &[
+    Column::new("KIND", "/kind", Text),
+    Column::new("NAME", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("FLOW", "/flow", Text),
+    Column::new("ENVIRONMENT", "/pod/environment", Text),
+    Column::new("STARTED", "/pod/started_at", Ago),
+    Column::new("ENDED", "/pod/ended_at", Ago),
 ];
 
 async fn search(common: &Common, service: &Service, about: Resource<'_>, word: &str) -> Result<(), Failure> {
-    let found: Value = common.object(service, about, (&["search", "sha", word], &[])).await?;
-    common.output.print(&found, || table(&FOUND, items(&found, "/artifacts")))?;
+    let found = common.read(service, &Operation::new(about, &["search", "sha", word])).await?;
+    common.output.print(&found, || table(FOUND, items(&found, "/artifacts")))?;
     let has_more = ["/resolved_to/fingerprints/has_more", "/resolved_to/commits/has_more"];
     if has_more.iter().any(|pointer| at(&found, pointer) == true) {
         tracing::warn!("more artifacts match: set more digits");
@@ -305,8 +215,9 @@ impl Search {
         if (5..=64).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) {
             return search(common, service, about, word).await;
         }
-        let found = common.object(service, Resource::Organization, (&["search"], &[("q", word)])).await?;
-        common.output.print(&found, || table(&NAMED, items(&found, "/data")))?;
+        let operation = Operation::new(Resource::Organization, &["search"]).with("q", [word]);
+        let found = common.read(service, &operation).await?;
+        common.output.print(&found, || table(NAMED, items(&found, "/data")))?;
         if items(&found, "/data").next().is_none() {
             tracing::info!("no matches found");
         }

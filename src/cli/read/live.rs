@@ -1,11 +1,13 @@
 //! `get live-artifacts`.
 
 use clap::Args;
+use serde_json::{Value, json};
 
+use super::columns::Format::{Ago, Commit, Digest, State, Text};
+use super::columns::{Column, table};
 use super::common::{Common, client};
-use crate::api::{self, Resource};
+use crate::api::{JoinedArtifact, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, now};
 use crate::cli::service::Service;
 use crate::domain::model::{Provider, RepositoryName};
 
@@ -27,15 +29,22 @@ Example:
   Show the running artifacts of a repository and their compliance:
     supercargo get live-artifacts acme/cart";
 
+const RUNNING: &[Column] = &[
+    Column::new("ENVIRONMENT", "/environment", Text),
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("COMMIT", "/commit", Commit),
+    Column::new("COMPLIANCE", "/compliance", State),
+    Column::new("SNAPSHOT", "/snapshot", Text),
+    Column::new("SINCE", "/started_at", Ago),
+];
+
 impl LiveArtifacts {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let client = client(service)?;
-        let live = async || client.live_artifacts(&self.repository, self.provider.as_ref()).await;
-        let live = self
-            .common
-            .requests
-            .request(&client, Resource::Repository(self.repository.as_str()), live)
-            .await?;
+        let send = async || client.live_artifacts(&self.repository, self.provider.as_ref()).await;
+        let about = Resource::Repository(self.repository.as_str());
+        let live = self.common.requests.read(&client, about, send).await?;
         if live.value.live_artifacts.is_empty() {
             tracing::info!("no artifact of this repository is running");
         }
@@ -45,28 +54,22 @@ impl LiveArtifacts {
                 live.value.conflicts()
             );
         }
-        self.common.output.print(&live.raw, || table(&live.value))
+        let rows: Vec<_> = live.value.joined().map(row).collect();
+        self.common.output.print(&live.raw, || table(RUNNING, &rows))
     }
 }
 
-fn table(live: &api::LiveArtifacts) -> Table {
-    let headings = ["ENVIRONMENT", "ARTIFACT", "DIGEST", "COMMIT", "COMPLIANCE", "SNAPSHOT", "SINCE"];
-    let (mut table, now) = (Table::new(headings), now());
-    for api::JoinedArtifact { live: running, artifact, environment } in live.joined() {
-        let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
-        let name = environment.map_or(&running.environment_id, |environment| &environment.name);
+fn row(JoinedArtifact { live, artifact, environment }: JoinedArtifact<'_>) -> Value {
+    let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
+    let name = environment.map_or(&live.environment_id, |environment| &environment.name);
+    json!({
         // A silent environment shows the state of its last report.
-        let name = if is_silent { format!("{name} (silent)") } else { name.clone() };
-        let commit = artifact.and_then(|artifact| artifact.commit_sha.as_ref());
-        table.row([
-            Cell::text(name),
-            Cell::text(&running.artifact_name),
-            Cell::digest(artifact.map(|artifact| &artifact.fingerprint)),
-            Cell::commit(commit),
-            Cell::state(&running.compliance),
-            Cell::number(running.snapshot_index),
-            Cell::ago(running.started_at, now),
-        ]);
-    }
-    table
+        "environment": format!("{name}{}", if is_silent { " (silent)" } else { "" }),
+        "name": live.artifact_name,
+        "fingerprint": artifact.map(|artifact| &artifact.fingerprint),
+        "commit": artifact.map(|artifact| &artifact.commit_sha),
+        "compliance": live.compliance,
+        "snapshot": live.snapshot_index,
+        "started_at": live.started_at,
+    })
 }

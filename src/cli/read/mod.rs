@@ -1,6 +1,7 @@
 //! `supercargo list` and `supercargo get`: one file per resource.
 //!
-//! Each file requests its resource through `api` and formats the response as a table, JSON or YAML. Transient failures are retried.
+//! A resource is an operation and columns: the response is printed as JSON or YAML, or its columns as a table. Transient
+//! failures are retried.
 
 mod access_review;
 mod actions;
@@ -18,11 +19,11 @@ mod period;
 mod statement;
 mod trails;
 
-pub(super) use self::approvals::fields as approval_fields;
-pub(super) use self::columns::{Column, Format, fields};
+pub(super) use self::approvals::decide;
+pub(super) use self::columns::{Column, Format, at, fields, items, table, text};
 pub(super) use self::common::{Common, Requests, client};
 pub(super) use self::download::Download;
-pub(super) use self::environments::Diff;
+pub(super) use self::environments::{Diff, warn};
 pub(super) use self::evidence::Search;
 pub(super) use self::statement::{Export, Verify};
 
@@ -88,11 +89,11 @@ enum GetResource {
     /// Show who may make artifacts compliant in an environment
     AccessReview(access_review::AccessReview),
     /// Show a trail and its events
-    Trail(evidence::Trail),
+    Trail(trails::Trail),
     /// Show the flows of an artifact, and where it runs
     Artifact(evidence::Artifact),
     /// Show an attestation
-    Attestation(evidence::Attestation),
+    Attestation(attestations::Attestation),
     /// Show a policy
     Policy(evidence::Policy),
     /// Show an approval

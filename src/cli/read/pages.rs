@@ -3,9 +3,12 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::api::{Identified, Page, PageWalker, Pagination, Parsed};
+use super::columns::{Column, identity, table};
+use super::common::{Common, client};
+use crate::api::{Operation, Page, PageWalker, Pagination};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::{Output, Progress, Table};
+use crate::cli::output::Progress;
+use crate::cli::service::Service;
 use crate::cli::values::integer;
 use crate::domain::model::{self, pluralize};
 
@@ -20,6 +23,8 @@ pub(super) struct Pages {
     /// List all pages
     #[arg(long, conflicts_with = "page")]
     all: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Limit of a list, because a faulty service could return pages without end.
@@ -45,23 +50,27 @@ enum ListTooLong {
 const PAGE_SIZE_FOR_ALL: u32 = 100;
 
 impl Pages {
-    /// Prints the page or pages that `fetch` returns. `kind` names one item; `filter` describes the filter, if any.
-    pub(super) async fn list<T: Identified>(
+    /// Reads and prints a page, or all pages. `kind` names one item; `filter` describes the filter, if any.
+    pub(super) async fn list(
         &self,
-        output: &Output,
+        service: &Service,
+        operation: &Operation<'_>,
         kind: &str,
+        columns: &[Column],
         filter: &str,
-        fetch: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
-        table: impl Fn(&[Parsed<T>]) -> Table,
     ) -> Result<(), Failure> {
+        let client = client(service)?;
+        let fetch = async |page| {
+            let send = async || client.get_page(operation, page).await;
+            self.common.requests.read(&client, operation.about, send).await
+        };
         let page = if self.all {
-            Page::from_items(self.fetch_all(kind, fetch, MAX_LIST).await?)
+            Page::from_items(self.fetch_all(kind, columns, fetch, MAX_LIST).await?)
         } else {
             fetch(self.requested()).await?
         };
-        let (table, note) = (table(&page.data), self.note(&page, kind, filter));
-        let raw: Value = page.into_raw();
-        output.print(&raw, || table)?;
+        let (table, note) = (table(columns, &page.items), self.note(&page, kind, filter));
+        self.common.output.print(&page.into_raw(), || table)?;
         // Below the table, so that it stays visible after a long one.
         if let Some(note) = note {
             tracing::info!("{note}");
@@ -70,14 +79,14 @@ impl Pages {
     }
 
     /// A note on an empty page, or on one of several pages.
-    fn note<T>(&self, page: &Page<T>, kind: &str, filter: &str) -> Option<String> {
-        if page.data.is_empty() {
+    fn note(&self, page: &Page, kind: &str, filter: &str) -> Option<String> {
+        if page.items.is_empty() {
             return Some(match self.page {
                 1 => format!("no {kind} found{filter}"),
                 page => format!("no {kind} found on page {page}{filter}"),
             });
         }
-        let Pagination { page_count, total, .. } = page.pagination?;
+        let Pagination { page_count, total } = page.pagination?;
         let count = page_count.filter(|count| *count > 1)?;
         let total = total.map(|total| format!(", {} in total", pluralize(total, kind))).unwrap_or_default();
         Some(format!("page {} of {count}{total}; use --page N or --all for more", self.page))
@@ -87,20 +96,21 @@ impl Pages {
         model::Page::new(Some(self.page.into()), self.per_page.map(i64::from)).unwrap_or_default()
     }
 
-    async fn fetch_all<T: Identified>(
+    async fn fetch_all(
         &self,
         kind: &str,
-        fetch: impl AsyncFn(model::Page) -> Result<Page<T>, Failure>,
+        columns: &[Column],
+        fetch: impl AsyncFn(model::Page) -> Result<Page, Failure>,
         limit: ListLimit,
-    ) -> Result<Vec<Parsed<T>>, Failure> {
+    ) -> Result<Vec<Value>, Failure> {
         let progress = Progress::start();
         let (mut walk, mut all) = (PageWalker::new(self.per_page.unwrap_or(PAGE_SIZE_FOR_ALL)), Vec::new());
         let mut bytes = 0;
         while let Some(next) = walk.next() {
             let page = fetch(next).await?;
             let total = page.pagination.and_then(|pagination| pagination.total);
-            let new = walk.accept(page);
-            bytes += new.iter().map(Parsed::size).sum::<usize>();
+            let new = walk.accept(page, |item| identity(columns, item));
+            bytes += new.iter().map(size).sum::<usize>();
             all.extend(new);
             limit.check(all.len(), bytes)?;
             let read = pluralize(all.len() as u64, kind);
@@ -108,6 +118,23 @@ impl Pages {
         }
         Ok(all)
     }
+}
+
+/// Size of a B-tree node in bytes. An object has at least one per eleven fields.
+const NODE_SIZE: usize = 11 * (size_of::<String>() + size_of::<Value>());
+
+/// The approximate size of a value in memory, in bytes.
+fn size(value: &Value) -> usize {
+    let content = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(size).sum(),
+        Value::Object(fields) => {
+            let texts: usize = fields.iter().map(|(name, value)| name.len() + size(value)).sum();
+            texts + NODE_SIZE * fields.len().div_ceil(11)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + content
 }
 
 impl ListLimit {
@@ -125,23 +152,10 @@ impl ListLimit {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
+    use clap::{Command, FromArgMatches};
     use serde_json::json;
 
     use super::*;
-
-    #[derive(Deserialize)]
-    struct Item {
-        id: i64,
-    }
-
-    impl Identified for Item {
-        type Identity = i64;
-
-        fn identity(&self) -> i64 {
-            self.id
-        }
-    }
 
     /// Fetches pages without end, with two items of `text` bytes each.
     async fn endless(text: usize, limit: ListLimit) -> Failure {
@@ -149,10 +163,12 @@ mod tests {
             assert!(page.offset() < 1_000, "the limit applies");
             let data = [0, 1].map(|n| json!({"id": page.offset() + n, "text": "x".repeat(text)}));
             let response = json!({"data": data, "pagination": {"page_count": 90_000_000_000_000_u64}});
-            Ok(serde_json::from_value::<Page<Item>>(response).unwrap())
+            Ok(serde_json::from_value(response).unwrap())
         };
-        let pages = Pages { page: 1, per_page: Some(2), all: true };
-        pages.fetch_all("trail", fetch, limit).await.map(|all| all.len()).unwrap_err()
+        let line =
+            Pages::augment_args(Command::new("list")).get_matches_from(["list", "--all", "--per-page=2"]);
+        let pages = Pages::from_arg_matches(&line).unwrap();
+        pages.fetch_all("trail", &[], fetch, limit).await.map(|all| all.len()).unwrap_err()
     }
 
     #[tokio::test]
@@ -164,5 +180,15 @@ mod tests {
             assert!(failure.causes()[0].contains(message), "{failure:?}");
             assert!(failure.hint().unwrap().starts_with("list one page at a time"));
         }
+    }
+
+    #[test]
+    fn size_includes_values_and_nodes_of_objects() {
+        let size = |value: Value| size(&value);
+        let text = size(json!("x".repeat(1_000)));
+        assert!((1_000..1_100).contains(&text), "{text}");
+        let (numbers, objects) = (size(json!([0, 0, 0])), size(json!([{"a": 0}, {"a": 0}, {"a": 0}])));
+        assert!(numbers >= 3 * size_of::<Value>() && objects > 3 * 500, "{numbers} {objects}");
+        assert_eq!(size(json!({"a": {"b": ["c"]}})) + 2, size(json!({"aa": {"b": ["cc"]}})));
     }
 }

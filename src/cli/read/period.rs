@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::api::Span;
+use crate::api::Operation;
 use crate::cli::exit::Failure;
 
 #[derive(Debug, Args)]
@@ -20,11 +20,11 @@ pub(super) struct Period {
 struct InvalidPeriod;
 
 impl Period {
-    /// The period; fails if it ends before it starts.
-    pub(super) fn span(&self) -> Result<Span, Failure> {
+    /// Restricts an operation to the period; fails if it ends before it starts.
+    pub(super) fn restrict<'a>(&self, operation: Operation<'a>) -> Result<Operation<'a>, Failure> {
         match (self.from, self.to) {
             (Some(from), Some(to)) if from > to => Err(Failure::usage(InvalidPeriod)),
-            (from, to) => Ok(Span { from, to }),
+            (from, to) => Ok(operation.with("from_timestamp", from).with("to_timestamp", to)),
         }
     }
 

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::columns::Format::{Commit, Digest, State, Text};
-use super::columns::{Column, table};
+use super::columns::Format::{Commit, Digest, Reasons, State, Text};
+use super::columns::{Column, at, items, table};
 use super::common::{Requests, client};
-use super::environments::{at, by_name, items, warn};
-use crate::api::Resource;
+use super::environments::{by_name, warn};
+use crate::api::{Operation, Resource};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 use crate::cli::service::Service;
@@ -90,8 +90,10 @@ fn shown(path: &std::path::Path) -> String {
 impl Export {
     pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
         let (client, name) = (client(&self.service)?, self.snapshot.to_string());
-        let send = async || client.statement(&self.snapshot).await;
-        let envelope = self.requests.request(&client, Resource::Named("snapshot", &name), send).await?;
+        let EnvironmentSnapshot { environment, expression } = &self.snapshot;
+        let path = ["snapshots", environment.as_str(), &expression.to_string(), "statement"];
+        let operation = Operation::new(Resource::Named("snapshot", &name), &path);
+        let envelope: Envelope = self.requests.get(&client, &operation).await?;
         let text = serde_json::to_string(&envelope).map_err(Failure::unexpected)?;
         let failed = |error| Failure::usage(StatementError::Write(self.output.clone(), error));
         fs::write(&self.output, format!("{text}\n")).map_err(failed)?;
@@ -100,14 +102,14 @@ impl Export {
     }
 }
 
-const ARTIFACTS: [Column; 7] = [
-    ("ARTIFACT", "/name", Text),
-    ("DIGEST", "/digest/sha256", Digest),
-    ("FLOW", "/flow", Text),
-    ("COMMIT", "/commit", Commit),
-    ("COMPLIANCE", "/compliance", State),
-    ("PODS", "/pods", Text),
-    ("REASONS", "/reasons", Text),
+const ARTIFACTS: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/digest/sha256", Digest),
+    Column::new("FLOW", "/flow", Text).optional(1),
+    Column::new("COMMIT", "/commit", Commit).optional(2),
+    Column::new("COMPLIANCE", "/compliance", State),
+    Column::new("PODS", "/pods", Text),
+    Column::new("REASONS", "/reasons", Reasons),
 ];
 
 impl Verify {
@@ -120,7 +122,7 @@ impl Verify {
         let predicate = at(&statement, "/predicate");
         let mut artifacts: Vec<_> = items(predicate, "/artifacts").collect();
         artifacts.sort_by(|one, other| by_name("/name", one, other));
-        self.output.print(&statement, || table(&ARTIFACTS, artifacts).leaving_out(&["FLOW", "COMMIT"]))?;
+        self.output.print(&statement, || table(ARTIFACTS, artifacts))?;
         let text = |pointer| Escaped(at(predicate, pointer).as_str().unwrap_or("-"));
         tracing::info!(
             "the signature is valid: {} states that snapshot {} of {} in {} is {} as of {}",

@@ -72,7 +72,7 @@ fn service(request: &Request) -> Reply {
             "before": "COMPLIANT", "after": "COMPLIANT", "artifacts_total": 0, "changed_total": 0, "artifacts": [],
         })),
         ["tokens", _] if request.method == "GET" => ok(json!([{"name": "ci"}])),
-        ["tokens", ..] => ok(json!({"name": "ci"})),
+        ["tokens", ..] => ok(json!({"name": "ci", "token": "secret"})),
         ["log", ..] => ok(log()),
         ["repos", ..] => {
             let mut both = live(DIGEST);
