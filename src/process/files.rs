@@ -1,8 +1,8 @@
-//! Reads small files, on another thread if the caller must not block.
+//! Reads and writes small files, on another thread if the caller must not block.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,6 +36,47 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     read_up_to(max_bytes, path)
+}
+
+/// What to do with an existing file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Fail with [`io::ErrorKind::AlreadyExists`].
+    Keep,
+    /// Replace it.
+    Replace,
+}
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readers {
+    /// Its owner.
+    Owner,
+    /// The umask decides.
+    Umask,
+}
+
+/// Writes a file that is complete or absent, also after a crash. Does not follow a link.
+///
+/// # Errors
+///
+/// Errors of writing.
+pub fn write_atomically(path: &Path, content: &[u8], existing: Existing, readers: Readers) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mode = match readers {
+        Readers::Owner => 0o600,
+        Readers::Umask => 0o666,
+    };
+    let mode = Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    match existing {
+        Existing::Keep => file.persist_noclobber(path),
+        Existing::Replace => file.persist(path),
+    }
+    .map_err(|failed| failed.error)?;
+    File::open(folder)?.sync_all()
 }
 
 /// Repeats a blocking call on other threads, one at a time: one that hangs, as on a mount whose server is
@@ -82,6 +123,20 @@ mod tests {
             "hung"
         };
         (end, read)
+    }
+
+    #[test]
+    fn file_is_written_at_once_and_kept_unless_it_is_to_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_atomically(&path, b"first", Existing::Keep, Readers::Owner).unwrap();
+        let error = write_atomically(&path, b"second", Existing::Keep, Readers::Owner).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"first");
+        write_atomically(&path, b"third", Existing::Replace, Readers::Owner).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"third");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[tokio::test]

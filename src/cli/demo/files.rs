@@ -1,13 +1,13 @@
 //! The temporary folder of the demo, which only its owner may read.
 
 use std::fs::Permissions;
-use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 use super::error::{DemoError, Result};
+use crate::process::files::{Existing, Readers, write_atomically};
 
 pub(super) const BOOTSTRAP: &str = "bootstrap.yaml";
 pub(super) const SIGNING_KEY: &str = "signing.pem";
@@ -34,14 +34,8 @@ impl Files {
     /// Writes a file, or replaces it at once.
     pub(super) fn write(&self, name: &str, content: &str) -> Result<PathBuf> {
         let path = self.path(name);
-        let write = || -> io::Result<()> {
-            // Mode 0600.
-            let mut file = NamedTempFile::new_in(&self.0)?;
-            file.write_all(content.as_bytes())?;
-            file.persist(&path)?;
-            Ok(())
-        };
-        write().map_err(|error| DemoError::Write(path.clone(), error))?;
+        let written = write_atomically(&path, content.as_bytes(), Existing::Replace, Readers::Owner);
+        written.map_err(|error| DemoError::Write(path.clone(), error))?;
         Ok(path)
     }
 

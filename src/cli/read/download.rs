@@ -1,8 +1,8 @@
 //! `download attestation`.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
@@ -12,6 +12,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::service::Service;
 use crate::domain::escape::{Escaped, needs_escape};
 use crate::domain::model::Fingerprint;
+use crate::process::files::{Existing, Readers, write_atomically};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]
@@ -79,21 +80,12 @@ impl Attestation {
             tracing::warn!("the name \"{}\" is not used: expected a plain file name", Escaped(other));
         }
         let path = self.output.join(name);
-        let written = fs::create_dir_all(&self.output).and_then(|()| write_new(&path, &file.content));
+        let written = fs::create_dir_all(&self.output)
+            .and_then(|()| write_atomically(&path, &file.content, Existing::Keep, Readers::Umask));
         written.map_err(|error| Failure::usage(DownloadError::Write(path.clone(), error)))?;
         tracing::info!("saved \"{}\", sha256:{sha256}", Escaped(&path.display().to_string()));
         Ok(())
     }
-}
-
-/// Writes a file that does not exist yet. Does not follow a link.
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    let written = OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content);
-    if written.is_err() {
-        // A partial file would block the next attempt.
-        let _ = fs::remove_file(path);
-    }
-    written
 }
 
 /// Whether a name is that of a visible file in the same directory, and displayed as it is.
