@@ -60,7 +60,7 @@ pub enum Error {
         /// The service's message, escaped and without the token.
         message: String,
         /// The names of the invalid fields or parameters, as far as the service names them.
-        fields: Vec<String>,
+        fields: Box<[String]>,
         /// The Retry-After header.
         retry_after: Option<String>,
         /// The difference between the clocks of the service and this machine, if it is large.

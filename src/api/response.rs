@@ -209,7 +209,7 @@ fn message(body: &Value) -> Option<String> {
 }
 
 /// The names of the invalid fields in an error.
-fn fields(token: &Token, body: &Value) -> Vec<String> {
+fn fields(token: &Token, body: &Value) -> Box<[String]> {
     let fields = body.get("errors").and_then(Value::as_object);
     fields
         .into_iter()

@@ -158,16 +158,16 @@ impl Shared {
                     reset_views(&mut state.environments);
                     watch.warn_unreadable(&intake::warning(&problem), Instant::now());
                 }
-                self.record_departures(state, added.departures);
+                state.record_departures(added.departures);
             }
             WatchEvent::Deleted(pod) if self.plan.excludes(&pod) => {}
             WatchEvent::Deleted(pod) => {
                 let departure = live_set.remove(scope, &pod);
-                self.record_departures(state, departure);
+                state.record_departures(departure);
             }
             WatchEvent::DeletedByName(PodName { namespace, name }) => {
                 let departure = live_set.remove_named(scope, &namespace, &name);
-                self.record_departures(state, departure);
+                state.record_departures(departure);
             }
             WatchEvent::Complete => {
                 let mut departures = Vec::new();
@@ -175,7 +175,7 @@ impl Shared {
                 let diff = live_set.complete(scope, |departure| departures.push(departure));
                 reset_views(&mut state.environments);
                 watch.list_completed(was_listed, diff, Instant::now(), &self.metrics);
-                self.record_departures(state, departures);
+                state.record_departures(departures);
                 self.list_completed.notify_one();
             }
             event => self.track(state, n, event),
@@ -289,27 +289,6 @@ impl Shared {
         }
     }
 
-    /// Records that pods departed.
-    fn record_departures(&self, state: &mut State, departures: impl IntoIterator<Item = Departure>) {
-        let left = state.live_set.latest();
-        for departure in departures {
-            let namespace = &*departure.artifact.namespace;
-            for (n, environment) in state.environments.iter_mut().enumerate() {
-                if let Some(selected) = state.live_set.selected_since(n, namespace) {
-                    environment.record_departure(&departure, left, selected);
-                }
-            }
-            if state.live_set.awaits_labels(namespace) {
-                state.unattributed.push_back((departure, left));
-                if state.unattributed.len() > MAX_UNATTRIBUTED
-                    && let Some((oldest, _)) = state.unattributed.pop_front()
-                {
-                    state.environments.iter_mut().for_each(|environment| environment.record_dropped(&oldest));
-                }
-            }
-        }
-    }
-
     /// Number of unreported departed pods.
     pub(super) fn departed_pods(&self, n: usize) -> usize {
         self.lock().environments.get(n).and_then(|e| e.departed_pods.as_ref()).map_or(0, DepartedPods::len)
@@ -376,6 +355,29 @@ impl Shared {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Records that pods departed.
+    fn record_departures(&mut self, departures: impl IntoIterator<Item = Departure>) {
+        let left = self.live_set.latest();
+        for departure in departures {
+            let namespace = &*departure.artifact.namespace;
+            for (n, environment) in self.environments.iter_mut().enumerate() {
+                if let Some(selected) = self.live_set.selected_since(n, namespace) {
+                    environment.record_departure(&departure, left, selected);
+                }
+            }
+            if self.live_set.awaits_labels(namespace) {
+                self.unattributed.push_back((departure, left));
+                if self.unattributed.len() > MAX_UNATTRIBUTED
+                    && let Some((oldest, _)) = self.unattributed.pop_front()
+                {
+                    self.environments.iter_mut().for_each(|environment| environment.record_dropped(&oldest));
+                }
+            }
+        }
     }
 }
 

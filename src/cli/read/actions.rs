@@ -109,11 +109,9 @@ fn delivery(to: &Value) -> Cell {
 fn target(target: &Value) -> String {
     let kind = at(target, "/type").as_str().unwrap_or("-");
     let channel = at(target, "/context/channel_name").as_str();
-    match channel.or(at(target, "/webhook").as_str()) {
-        Some(to) => format!("{kind} {to}"),
-        None => {
-            let recipients = items(target, "/recipients").map(|recipient| format!(" {}", text(recipient)));
-            format!("{kind}{}", recipients.collect::<String>())
-        }
+    if let Some(to) = channel.or(at(target, "/webhook").as_str()) {
+        return format!("{kind} {to}");
     }
+    let recipients = items(target, "/recipients").map(|recipient| format!(" {}", text(recipient)));
+    format!("{kind}{}", recipients.collect::<String>())
 }
