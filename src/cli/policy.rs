@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use http::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::exit::Failure;
 use super::read::Format::{Digest, Reasons, State, Text};
-use super::read::{Column, Common, client, table, warn};
+use super::read::{Column, Common, Objects, client, table, warn};
 use super::service::Service;
 use super::values::time;
 use crate::api::{Operation, Parsed, Resource};
@@ -66,7 +66,7 @@ struct PolicyEffect {
     after: String,
     artifacts_total: u64,
     changed_total: u64,
-    artifacts: Vec<Value>,
+    artifacts: Objects,
 }
 
 const EFFECT: &[Column] = &[
@@ -110,7 +110,7 @@ impl Check {
         let send = async || client.change(Method::POST, &operation, Some(&body)).await;
         let Parsed { value, raw }: Parsed<PolicyEffect> =
             self.common.requests.retry(&client, "checking the policy", about, send).await?;
-        self.common.output.print(&raw, || table(EFFECT, &value.artifacts))?;
+        self.common.output.print(&raw, || table(EFFECT, &value.artifacts.0))?;
         warn(&raw, "/warning");
         tracing::info!(
             "{} of {} artifacts change; {}: {} before, {} after",

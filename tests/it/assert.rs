@@ -115,8 +115,13 @@ fn artifact_without_a_verdict_does_not_pass() {
         let server = Server::start(move |_| Reply::json(status, r#"{"message": "no"}"#));
         run(&server, &line).expect(code, &["no"]);
     }
-    let answers =
-        [("compliant", json!("yes")), ("compliant", json!(null)), ("policy_evaluations", json!("none"))];
+    let answers = [
+        ("compliant", json!("yes")),
+        ("compliant", json!(null)),
+        ("policy_evaluations", json!("none")),
+        ("policy_evaluations", json!([null])),
+        ("flows", json!(7)),
+    ];
     for (field, value) in answers {
         let mut answer = verdict(true);
         answer[field] = value;
@@ -156,6 +161,13 @@ job:1     4f9c5e0a7b3d  UNKNOWN        -
         let expected = ["~0", "%237", "@%7B2.weeks.ago%7D"]
             .map(|expression| format!("/api/v2/snapshots/acme/prod/{expression}"));
         assert_eq!(paths, expected);
+    }
+    // A response of another form, or one that contradicts itself, is no verdict.
+    for (field, value, code) in [("artifacts", json!("none"), 6), ("compliance", json!("UNKNOWN"), 10)] {
+        let mut answer = snapshot("COMPLIANT");
+        answer[field] = value;
+        let server = Server::start(move |_| Reply::json(200, answer.to_string()));
+        run(&server, "assert environment prod").expect(code, &[]);
     }
     let server = Server::start(|_| Reply::json(404, r#"{"message": "environment \"prod\" not found"}"#));
     run(&server, "assert environment prod").expect(4, &["not found"]);

@@ -8,7 +8,7 @@ use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Table};
-use crate::cli::read::{Common, at, client, items, text};
+use crate::cli::read::{Common, Objects, at, client, items, text};
 use crate::cli::service::Service;
 use crate::domain::model::{EnvironmentName, FlowName, PolicyName};
 
@@ -45,11 +45,21 @@ Examples:
     supercargo assert artifact --environment prod --fingerprint-file digests \\
       -o markdown >>\"$GITHUB_STEP_SUMMARY\"";
 
-/// The verdict on an artifact.
+/// The verdict on an artifact. A response of another form is no verdict.
 #[derive(Debug, Deserialize)]
 struct Assertion {
     compliant: bool,
-    policy_evaluations: Option<Vec<Value>>,
+    policy_evaluations: Option<Vec<PolicyResult>>,
+    #[serde(rename = "flows")]
+    _flows: Option<Objects>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PolicyResult {
+    #[serde(rename = "policy_name")]
+    _name: String,
+    #[serde(rename = "status")]
+    _status: String,
 }
 
 impl Artifact {
@@ -97,8 +107,8 @@ impl Artifact {
             }
             rows.extend(reasons.into_iter().map(|reason| (check.clone(), is_compliant, reason)));
         };
-        let policies = value.policy_evaluations.as_deref().unwrap_or_default();
-        for policy in policies {
+        let policies: Vec<_> = items(raw, "/policy_evaluations").collect();
+        for policy in &policies {
             let version = at(policy, "/policy_version").as_u64().map(|version| format!(" v{version}"));
             let check = format!("policy {}{}", text(at(policy, "/policy_name")), version.unwrap_or_default());
             add(check, policy, items(policy, "/reasons").map(text).collect());

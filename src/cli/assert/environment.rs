@@ -2,11 +2,13 @@
 
 use clap::Args;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
-use crate::cli::read::Format::{Digest, Reasons, State, Text};
-use crate::cli::read::{Column, Common, at, client, items, table, warn};
+use crate::cli::output::Cell;
+use crate::cli::read::Format::{Custom, Digest, Reasons, Text};
+use crate::cli::read::{Column, Common, Objects, at, client, table, warn};
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
 use crate::domain::model::EnvironmentSnapshot;
@@ -27,16 +29,18 @@ Examples:
   Check the artifacts that ran two weeks ago:
     supercargo assert environment prod@2w";
 
-/// The verdict on a snapshot.
+/// The verdict on a snapshot. A response of another form is no verdict.
 #[derive(Debug, Deserialize)]
 struct Assertion {
     compliant: bool,
+    compliance: Option<String>,
+    artifacts: Option<Objects>,
 }
 
 const FAILING: &[Column] = &[
     Column::new("ARTIFACT", "/name", Text),
     Column::new("DIGEST", "/fingerprint", Digest),
-    Column::new("COMPLIANCE", "/compliance", State),
+    Column::new("COMPLIANCE", "", Custom(compliance)),
     Column::new("REASON", "/reasons_for_incompliance", Reasons),
 ];
 
@@ -48,16 +52,27 @@ impl Environment {
         let operation =
             Operation::new(Resource::Environment(name), &["snapshots", name, &expression.to_string()]);
         let Parsed { value, raw }: Parsed<Assertion> = self.common.requests.get(&client, &operation).await?;
-        let failing = items(&raw, "/artifacts").filter(|artifact| at(artifact, "/compliant") != true);
+        let artifacts = value.artifacts.unwrap_or_default().0;
+        let failing = artifacts.iter().filter(|artifact| at(artifact, "/compliant") != true);
         self.common.output.print(&raw, || table(FAILING, failing))?;
         warn(&raw, "/warning");
         let otherwise = if value.compliant { "COMPLIANT" } else { "NON-COMPLIANT" };
-        let compliance = at(&raw, "/compliance").as_str().unwrap_or(otherwise);
+        let compliance = value.compliance.as_deref().unwrap_or(otherwise);
         let result = format!("{name} is {}", Escaped(compliance));
-        if value.compliant {
+        // A verdict that contradicts itself does not pass.
+        if value.compliant && compliance == "COMPLIANT" {
             tracing::info!("{result}");
             return Ok(());
         }
         Err(Failure::not_compliant(result))
     }
+}
+
+/// The compliance of an artifact as the service names it, otherwise from `compliant`.
+fn compliance(artifact: &Value) -> Cell {
+    Cell::state(at(artifact, "/compliance").as_str().unwrap_or(match at(artifact, "/compliant").as_bool() {
+        Some(true) => "COMPLIANT",
+        Some(false) => "NON-COMPLIANT",
+        None => "UNKNOWN",
+    }))
 }

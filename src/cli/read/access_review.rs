@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::columns::Format::{Ago, Text};
-use super::columns::{Column, at, items, table, text};
+use super::columns::{Column, Objects, at, items, table, text};
 use super::common::Common;
-use crate::api::{Operation, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use crate::domain::evidence::access::Scope;
@@ -36,14 +36,20 @@ const REVIEW: &[Column] = &[
     Column::new("EXPIRES", "/token/expires_at", Ago),
 ];
 
+#[derive(Debug, Deserialize)]
+struct Review {
+    requirements: Objects,
+    alternatives: Objects,
+}
+
 impl AccessReview {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.environment.as_str();
         let operation = Operation::new(Resource::Environment(name), &["environments", name, "access-review"]);
-        let review = self.common.read(service, &operation).await?;
-        let ways = items(&review, "/requirements").chain(items(&review, "/alternatives"));
+        let Parsed { value, raw }: Parsed<Review> = self.common.read(service, &operation).await?;
+        let ways = value.requirements.0.iter().chain(&value.alternatives.0);
         let rows: Vec<_> = ways.flat_map(rows).collect();
-        self.common.output.print(&review, || table(REVIEW, &rows))
+        self.common.output.print(&raw, || table(REVIEW, &rows))
     }
 }
 

@@ -97,7 +97,7 @@ impl Approval {
 #[derive(Debug, Deserialize)]
 struct Recorded {
     #[serde(rename = "release_number")]
-    _number: f64,
+    _number: u64,
     #[serde(rename = "state")]
     _state: String,
 }

@@ -4,12 +4,12 @@ use clap::Args;
 
 use super::columns::Column;
 use super::columns::Format::{Ago, Compliant, Text};
-use super::columns::{fields, items};
+use super::columns::{Data, fields};
 use super::common::Common;
 use super::download::attestation_id;
 use super::pages::Pages;
 use super::period::Period;
-use crate::api::{Operation, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::service::Service;
 use crate::domain::model::FlowName;
@@ -85,8 +85,9 @@ struct NoAttestation(String);
 impl Attestation {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let operation = Operation::new(Resource::Named("attestation", &self.id), &["attestations"]);
-        let found = self.common.read(service, &operation.with("attestation_id", [&self.id])).await?;
-        let Some(attestation) = items(&found, "/data").next() else {
+        let operation = operation.with("attestation_id", [&self.id]);
+        let found: Parsed<Data> = self.common.read(service, &operation).await?;
+        let Some(attestation) = found.value.data.0.first() else {
             return Err(Failure::new(NoAttestation(self.id.clone()), None, Exit::NotFound));
         };
         self.common.output.print(attestation, || fields(ATTESTATION, attestation))

@@ -1,6 +1,7 @@
 //! Tables of JSON objects: each column has a heading, the JSON pointer of its value, and a format.
 
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::cli::output::{Cell, Table, ago, details, now};
 use crate::domain::model::Timestamp;
@@ -96,6 +97,23 @@ pub(super) fn time(value: &Value) -> Option<Timestamp> {
 /// The value at a JSON pointer.
 pub(in crate::cli) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+/// A response with its list in `data`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Data {
+    pub(super) data: Objects,
+}
+
+/// A list of objects. Another value is an error, so that a response of another form is not taken for an empty one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(from = "Vec<Map<String, Value>>")]
+pub(in crate::cli) struct Objects(pub(in crate::cli) Vec<Value>);
+
+impl From<Vec<Map<String, Value>>> for Objects {
+    fn from(objects: Vec<Map<String, Value>>) -> Self {
+        Self(objects.into_iter().map(Value::Object).collect())
+    }
 }
 
 /// The items of the list at a JSON pointer.

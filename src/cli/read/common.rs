@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::columns::{Column, fields, table};
-use crate::api::{self, Client, Deadline, Operation, Resource};
+use crate::api::{self, Client, Deadline, Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::service::Service;
@@ -32,10 +32,13 @@ pub(in crate::cli) struct Requests {
 }
 
 impl Common {
-    /// Reads an object.
-    pub(super) async fn read(&self, service: &Service, operation: &Operation<'_>) -> Result<Value, Failure> {
-        let object: Map<String, Value> = self.requests.get(&client(service)?, operation).await?;
-        Ok(object.into())
+    /// Reads an object whose lists have a type: without them, another server answered.
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        service: &Service,
+        operation: &Operation<'_>,
+    ) -> Result<Parsed<T>, Failure> {
+        self.requests.get(&client(service)?, operation).await
     }
 
     /// Reads an object, and prints these fields of it.
@@ -45,7 +48,8 @@ impl Common {
         operation: &Operation<'_>,
         columns: &[Column],
     ) -> Result<(), Failure> {
-        let object = self.read(service, operation).await?;
+        let object: Map<String, Value> = self.requests.get(&client(service)?, operation).await?;
+        let object = object.into();
         self.output.print(&object, || fields(columns, &object))
     }
 

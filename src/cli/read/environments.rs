@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::columns::Format::{Ago, Commit, Compliant, Count, Custom, Digest, Reasons, Seconds, State, Text};
-use super::columns::{Column, at, items, table};
+use super::columns::{Column, Objects, at, table, text};
 use super::common::Common;
 use super::pages::Pages;
-use crate::api::{Operation, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Cell;
 use crate::cli::service::Service;
@@ -224,18 +224,24 @@ fn owner(pods: &Value) -> Cell {
     Cell::maybe(owners.first().map(|owner| format!("{owner}{others}")))
 }
 
+/// What ran.
+#[derive(Debug, Deserialize)]
+struct Running {
+    artifacts: Objects,
+}
+
 impl Snapshot {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let (name, expression) = (self.snapshot.to_string(), self.snapshot.expression.to_string());
         let path = ["snapshots", self.snapshot.environment.as_str(), &expression];
         let operation = Operation::new(Resource::Named("snapshot", &name), &path);
-        let snapshot = self.common.read(service, &operation).await?;
-        let mut running: Vec<_> = items(&snapshot, "/artifacts").collect();
+        let Parsed { value, raw: snapshot }: Parsed<Running> = self.common.read(service, &operation).await?;
+        let mut running: Vec<_> = value.artifacts.0.iter().collect();
         running.sort_by(|one, other| by_name("/name", one, other));
         self.common.output.print(&snapshot, || table(ARTIFACTS, running))?;
         tracing::info!(
             "snapshot {} of {} is {}",
-            at(&snapshot, "/index"),
+            Escaped(&text(at(&snapshot, "/index"))),
             self.snapshot.environment,
             Escaped(at(&snapshot, "/compliance").as_str().unwrap_or("not evaluated"))
         );
@@ -278,23 +284,33 @@ const DIFF: &[Column] = &[
     Column::new("PODS AFTER", "/after", Text),
 ];
 
+#[derive(Debug, Deserialize)]
+struct Difference {
+    snappish1: Running,
+    snappish2: Running,
+    changed: Running,
+    #[serde(rename = "not-changed")]
+    not_changed: Running,
+}
+
 impl Diff {
     pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
         let (first, second) = (self.first.to_string(), self.second.to_string());
         let both = format!("{first} and {second}");
         let operation = Operation::new(Resource::Named("snapshots", &both), &["env-diff"]);
         let operation = operation.with("snappish1", [first]).with("snappish2", [second]);
-        let diff = self.common.read(&self.service, &operation).await?;
+        let Parsed { value, raw: diff }: Parsed<Difference> =
+            self.common.read(&self.service, &operation).await?;
         let only = |side| format!("only in {}", at(&diff, side).as_str().unwrap_or_default());
         let mut rows = Vec::new();
         for (part, difference, before, after) in [
-            ("/snappish1/artifacts", only("/snappish1/snapshot_id"), "/instance_count", ""),
-            ("/snappish2/artifacts", only("/snappish2/snapshot_id"), "", "/instance_count"),
-            ("/changed/artifacts", "number of pods".to_owned(), "/s1_instance_count", "/s2_instance_count"),
+            (value.snappish1, only("/snappish1/snapshot_id"), "/instance_count", ""),
+            (value.snappish2, only("/snappish2/snapshot_id"), "", "/instance_count"),
+            (value.changed, "number of pods".to_owned(), "/s1_instance_count", "/s2_instance_count"),
         ] {
             // An empty pointer is the artifact itself, which is no number.
             let count = |artifact, pointer| at(artifact, pointer).as_i64();
-            rows.extend(items(&diff, part).map(|artifact| {
+            rows.extend(part.artifacts.0.iter().map(|artifact| {
                 json!({
                     "artifact": artifact, "difference": difference,
                     "before": count(artifact, before), "after": count(artifact, after),
@@ -304,7 +320,7 @@ impl Diff {
         // The versions of an image follow each other.
         rows.sort_by(|one, other| by_name("/artifact/name", one, other));
         self.common.output.print(&diff, || table(DIFF, &rows))?;
-        let unchanged = items(&diff, "/not-changed/artifacts").count();
+        let unchanged = value.not_changed.artifacts.0.len();
         tracing::info!("{} unchanged", pluralize(unchanged as u64, "artifact"));
         warn(&diff, "/snappish1/warning");
         warn(&diff, "/snappish2/warning");

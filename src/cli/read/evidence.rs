@@ -1,13 +1,14 @@
 //! `list flows`, `list artifacts`, `list policies`, `get policy`, `get artifact` and `search`.
 
 use clap::Args;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::columns::Format::{Ago, Commit, Count, Digest, State, Text};
-use super::columns::{Column, at, fields, items, table};
+use super::columns::{Column, Data, Objects, at, fields, items, table};
 use super::common::Common;
 use super::pages::Pages;
-use crate::api::{Operation, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
 use crate::cli::service::Service;
@@ -128,14 +129,19 @@ const POLICY: &[Column] = &[
     Column::new("comment", "/latest/comment", Text),
 ];
 
+#[derive(Debug, Deserialize)]
+struct Versions {
+    versions: Objects,
+}
+
 impl Policy {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let name = self.policy.as_str();
         let operation = Operation::new(Resource::Named("policy", name), &["policies", name]);
-        let policy = self.common.read(service, &operation).await?;
-        self.common.output.print(&policy, || {
-            fields(POLICY, &json!({"latest": items(&policy, "/versions").last(), "policy": policy}))
-        })
+        let Parsed { value, raw }: Parsed<Versions> = self.common.read(service, &operation).await?;
+        self.common
+            .output
+            .print(&raw, || fields(POLICY, &json!({"latest": value.versions.0.last(), "policy": raw})))
     }
 }
 
@@ -191,12 +197,18 @@ const NAMED: &[Column] = &[
     Column::new("ENDED", "/pod/ended_at", Ago),
 ];
 
+#[derive(Debug, Deserialize)]
+struct Found {
+    artifacts: Objects,
+}
+
 async fn search(common: &Common, service: &Service, about: Resource<'_>, word: &str) -> Result<(), Failure> {
-    let found = common.read(service, &Operation::new(about, &["search", "sha", word])).await?;
-    common.output.print(&found, || table(FOUND, items(&found, "/artifacts")))?;
+    let operation = Operation::new(about, &["search", "sha", word]);
+    let Parsed { value, raw: found }: Parsed<Found> = common.read(service, &operation).await?;
+    common.output.print(&found, || table(FOUND, &value.artifacts.0))?;
     let has_more = ["/resolved_to/fingerprints/has_more", "/resolved_to/commits/has_more"];
     if has_more.iter().any(|pointer| at(&found, pointer) == true) {
-        tracing::warn!("more artifacts match: set more digits");
+        tracing::warn!("more artifacts match: enter more digits");
     }
     Ok(())
 }
@@ -216,13 +228,13 @@ impl Search {
             return search(common, service, about, word).await;
         }
         let operation = Operation::new(Resource::Organization, &["search"]).with("q", [word]);
-        let found = common.read(service, &operation).await?;
-        common.output.print(&found, || table(NAMED, items(&found, "/data")))?;
-        if items(&found, "/data").next().is_none() {
+        let Parsed { value, raw: found }: Parsed<Data> = common.read(service, &operation).await?;
+        common.output.print(&found, || table(NAMED, &value.data.0))?;
+        if value.data.0.is_empty() {
             tracing::info!("no matches found");
         }
         for kind in items(&found, "/truncated").filter_map(Value::as_str) {
-            tracing::warn!("more matches of the kind {}: set a longer word", Escaped(kind));
+            tracing::warn!("more matches of the kind {}: enter a longer word", Escaped(kind));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::columns::Format::{Commit, Digest, Reasons, State, Text};
-use super::columns::{Column, at, items, table};
+use super::columns::{self, Column, at, items, table};
 use super::common::{Requests, client};
 use super::environments::{by_name, warn};
 use crate::api::{Operation, Resource};
@@ -127,7 +127,7 @@ impl Verify {
         tracing::info!(
             "the signature is valid: {} states that snapshot {} of {} in {} is {} as of {}",
             text("/service"),
-            at(predicate, "/snapshot"),
+            Escaped(&columns::text(at(predicate, "/snapshot"))),
             text("/environment"),
             text("/organization"),
             text("/compliance"),
@@ -135,7 +135,9 @@ impl Verify {
         );
         for policy in items(predicate, "/policies") {
             let name = match at(policy, "/name").as_str() {
-                Some(name) => format!("{}, version {}", Escaped(name), at(policy, "/version")),
+                Some(name) => {
+                    format!("{}, version {}", Escaped(name), Escaped(&columns::text(at(policy, "/version"))))
+                }
                 None => "of the environment in the bootstrap file".to_owned(),
             };
             let digest = at(policy, "/digest/sha256").as_str().unwrap_or("-");

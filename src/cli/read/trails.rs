@@ -1,12 +1,13 @@
 //! `list trails` and `get trail`.
 
 use clap::Args;
+use serde::Deserialize;
 
 use super::columns::Format::{Ago, Commit, Compliant, Text};
-use super::columns::{Column, at, items, table};
+use super::columns::{Column, Objects, at, table};
 use super::common::Common;
 use super::pages::Pages;
-use crate::api::{Operation, Resource};
+use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
 use crate::cli::service::Service;
@@ -85,6 +86,11 @@ pub(super) struct Trail {
     common: Common,
 }
 
+#[derive(Debug, Deserialize)]
+struct History {
+    events: Objects,
+}
+
 const EVENTS: &[Column] = &[
     Column::new("WHEN", "/timestamp", Ago),
     Column::new("EVENT", "/type", Text),
@@ -100,9 +106,9 @@ impl Trail {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let (flow, name) = (self.flow.as_str(), self.name.as_str());
         let operation = Operation::new(Resource::Named("trail", name), &["trails", flow, name]);
-        let trail = self.common.read(service, &operation).await?;
-        self.common.output.print(&trail, || table(EVENTS, items(&trail, "/events")))?;
-        let state = at(&trail, "/compliance_state").as_str().unwrap_or("not evaluated");
+        let Parsed { value, raw }: Parsed<History> = self.common.read(service, &operation).await?;
+        self.common.output.print(&raw, || table(EVENTS, &value.events.0))?;
+        let state = at(&raw, "/compliance_state").as_str().unwrap_or("not evaluated");
         tracing::info!("the trail \"{}\" of the flow \"{flow}\" is {}", Escaped(name), Escaped(state));
         Ok(())
     }

@@ -61,7 +61,11 @@ fn service(request: &Request) -> Reply {
         ["attachments", ..] => Reply::text(200, "")
             .with("content-disposition", "attachment")
             .with("repr-digest", "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:"),
-        ["snapshots", ..] | ["env-diff", _] => ok(json!({"index": 1})),
+        ["snapshots", ..] => ok(json!({"index": 1, "artifacts": []})),
+        ["env-diff", _] => {
+            let none = json!({"artifacts": []});
+            ok(json!({"snappish1": none, "snappish2": none, "changed": none, "not-changed": none}))
+        }
         ["attestations" | "environments", ..] => Reply::json(201, ""),
         ["approvals", ..] => ok(responses::approval()),
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),

@@ -253,7 +253,7 @@ cart:1    4f9c5e0a7b3d  cart  4f1c2e7  COMPLIANT   prod, test  -
 cart:2    4f9c5e0a7b3d  -     -        -           -           -
 ";
     assert_eq!(table(&found, "search 4f1c2e7", "search/acme/sha/4f1c2e7"), rows);
-    run(&service_with(&found), "search 4F1C2E7").expect(0, &["more artifacts match: set more digits"]);
+    run(&service_with(&found), "search 4F1C2E7").expect(0, &["more artifacts match: enter more digits"]);
     let path = format!("search/acme/sha/{FINGERPRINT}");
     assert_eq!(table(&found, &format!("get artifact sha256:{FINGERPRINT}"), &path), rows);
     assert_eq!(
