@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::domain::model::pluralize;
 use crate::domain::retry::{self, Backoff, Retryable};
 use crate::process::error_causes;
 
-/// Maximum number of attempts at a time: attempts that hang delay no others up to this number.
+/// Maximum number of attempts at a time.
 const MAX_CONCURRENT: usize = 8;
 
 /// An operation failed permanently, or until its deadline.
@@ -92,17 +92,31 @@ impl Deadline {
         operation: &str,
         mut attempt: impl AsyncFnMut() -> Result<R, E>,
     ) -> Result<R, RetryError<E>> {
+        self.retry_cut(operation, async || Some(attempt().await)).await
+    }
+
+    /// As [`Self::retry`], with attempts that return `None` when they are cut off.
+    async fn retry_cut<R, E: Retryable + 'static>(
+        self,
+        operation: &str,
+        mut attempt: impl AsyncFnMut() -> Option<Result<R, E>>,
+    ) -> Result<R, RetryError<E>> {
         let start = Instant::now();
         let (mut attempts, mut last) = (0, None);
         for delay in self.backoff.delays(seed()) {
             attempts += 1;
             let failure = match timeout_at(self.at, attempt()).await {
-                Ok(Ok(result)) => return Ok(result),
-                Ok(Err(failure)) if !failure.is_transient() => {
+                Ok(Some(Ok(result))) => return Ok(result),
+                Ok(Some(Err(failure))) if !failure.is_transient() => {
                     return Err(RetryError::Permanent(Box::new(failure)));
                 }
-                Ok(Err(failure)) => failure,
-                Err(_) => break,
+                Ok(Some(Err(failure))) => failure,
+                Ok(None) if delay < self.remaining() => {
+                    tracing::warn!("{operation} takes too long; retrying in {:.1} s", delay.as_secs_f32());
+                    sleep(delay).await;
+                    continue;
+                }
+                Ok(None) | Err(_) => break,
             };
             let retry_after = failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
             let delay = self.backoff.with_retry_after(delay, retry_after);
@@ -130,13 +144,16 @@ impl Deadline {
         describe: impl Fn(&T) -> String,
         attempt: impl AsyncFn(&T) -> Result<R, E>,
     ) -> Vec<(T, Result<R, RetryError<E>>)> {
+        let items: Vec<T> = items.into_iter().collect();
+        // Others wait for the permits of attempts that hang, so each round of attempts has a share of the time.
+        let rounds = u32::try_from(items.len().div_ceil(MAX_CONCURRENT)).unwrap_or(u32::MAX);
         let permits = Semaphore::new(MAX_CONCURRENT);
         let retry = async |item: T| {
             let attempt = async || {
                 let _permit = permits.acquire().await;
-                attempt(&item).await
+                timeout(self.remaining() / rounds, attempt(&item)).await.ok()
             };
-            let result = self.retry(&describe(&item), attempt).await;
+            let result = self.retry_cut(&describe(&item), attempt).await;
             (item, result)
         };
         join_all(items.into_iter().map(retry)).await
@@ -251,6 +268,22 @@ mod tests {
         });
         assert!(
             results.iter().enumerate().all(|(task, result)| result.is_ok() != (task % 7 == 0 && task < 49))
+        );
+    }
+
+    #[test]
+    fn more_hanging_attempts_than_permits_do_not_starve_the_others() {
+        let (results, _) =
+            run(
+                Duration::from_secs(2),
+                20,
+                async |task, _| {
+                    if task < 12 { std::future::pending().await } else { Ok(()) }
+                },
+            );
+        assert!(
+            results.iter().enumerate().all(|(task, result)| result.is_ok() == (task >= 12)),
+            "{results:?}"
         );
     }
 
