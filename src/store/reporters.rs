@@ -53,11 +53,15 @@ impl Transaction {
             VALUES ($1, $2, $3, $4, $5, $5, $6)
             ON CONFLICT (environment, name, cluster) DO UPDATE
             SET user_agent = excluded.user_agent, last_at = excluded.last_at, pods = excluded.pods";
-        // A client may claim any number of clusters.
+        // A client may claim any number of clusters, which must not push out the agents of other names.
         const DELETE: &str = "
             DELETE FROM reporters
-            WHERE environment = $1
-              AND last_at < (SELECT last_at FROM reporters WHERE environment = $1 ORDER BY last_at DESC LIMIT 1 OFFSET 19)";
+            WHERE environment = $1 AND (name, cluster) IN (
+                SELECT name, cluster FROM (
+                    SELECT name, cluster, ROW_NUMBER() OVER (ORDER BY last_at DESC) AS place,
+                           ROW_NUMBER() OVER (PARTITION BY name ORDER BY last_at DESC) AS place_of_name
+                    FROM reporters WHERE environment = $1) AS ranked
+                WHERE place > 20 OR place_of_name > 10)";
         let ReceivedReport { at, reported_by, .. } = report;
         let Sender { user_agent, cluster } = sender;
         if let Some(last) = environment.last_report_at {

@@ -64,8 +64,13 @@ pub(crate) async fn read(
     let reporters = transaction.reporters(environment.id).await?;
     drop(transaction);
     let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
+    // A token may report one cluster with its identity and without.
+    let are_distinct = |one: &Reporter, other: &Reporter| {
+        one.name != other.name || !(one.cluster.is_empty() || other.cluster.is_empty())
+    };
     let alternate = |one: &Reporter, other: &Reporter| {
-        one.last_at.min(other.last_at) >= since.max(one.first_at).max(other.first_at)
+        are_distinct(one, other)
+            && one.last_at.min(other.last_at) >= since.max(one.first_at).max(other.first_at)
     };
     let agent = |reporter: &Reporter| ListedAgent {
         name: reporter.name.clone(),

@@ -94,7 +94,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     );
 }
 
-async fn token_in_two_clusters_is_two_agents_and_the_latest_are_kept(database: Database) {
+async fn token_in_two_clusters_is_two_agents_and_pushes_out_no_other(database: Database) {
     let service = TestService::start(database).await;
     let ours = [pod("p", "cart:1", 'a')];
     for (cluster, status) in [(A, 201), (B, 200), (A, 200)] {
@@ -104,15 +104,16 @@ async fn token_in_two_clusters_is_two_agents_and_the_latest_are_kept(database: D
     let pairs: Vec<_> =
         agents.as_array().unwrap().iter().map(|it| (&it["cluster"], &it["is_overwritten"])).collect();
     assert_eq!(pairs, [(&json!(A), &json!(true)), (&json!(B), &json!(true))]);
+    send(&service, ADMIN, ("curl/8.0", ""), &ours, 200).await;
     for n in 0..20 {
         send(&service, REPORTER, (AGENT, &A.replacen("0c", &format!("{n:02}"), 1)), &ours, 200).await;
     }
     let agents = listed(&service).await;
     let agents = agents.as_array().unwrap().iter();
     let clusters: Vec<_> = agents.map(|it| it["cluster"].clone()).collect();
-    let latest = (0..20).rev().map(|n| json!(A.replacen("0c", &format!("{n:02}"), 1)));
-    assert_eq!(clusters, latest.collect::<Vec<_>>());
-    assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM reporters").await, ["20"]);
+    let latest = (10..20).rev().map(|n| json!(A.replacen("0c", &format!("{n:02}"), 1)));
+    assert_eq!(clusters, latest.chain([Value::Null]).collect::<Vec<_>>());
+    assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM reporters").await, ["11"]);
 }
 
 async fn agents_of_another_organization_are_not_found(database: Database) {
@@ -141,6 +142,6 @@ async fn agents_of_another_organization_are_not_found(database: Database) {
 
 super::on_both!(
     agents_that_overwrite_each_other_are_listed_and_marked,
-    token_in_two_clusters_is_two_agents_and_the_latest_are_kept,
+    token_in_two_clusters_is_two_agents_and_pushes_out_no_other,
     agents_of_another_organization_are_not_found,
 );
