@@ -76,7 +76,9 @@ pub fn write_atomically(path: &Path, content: &[u8], existing: Existing, readers
         Existing::Replace => file.persist(path),
     }
     .map_err(|failed| failed.error)?;
-    File::open(folder)?.sync_all()
+    // The file is complete. Its name may be lost in a crash where the folder cannot be read or synced.
+    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    Ok(())
 }
 
 /// Repeats a blocking call on other threads, one at a time: one that hangs, as on a mount whose server is
