@@ -233,19 +233,6 @@ impl Cluster {
         self.server.listen(true);
     }
 
-    /// The same with increasing resourceVersions and a compacted history, as etcd documents
-    /// (`etcdutl snapshot restore --bump-revision --mark-compacted`).
-    pub fn restore_from_backup_with_new_revisions(&self, backup: Backup) {
-        self.server.listen(false);
-        self.change(|state| {
-            let last = state.revision;
-            state.restore(backup);
-            state.revision = last;
-            state.compact();
-        });
-        self.server.listen(true);
-    }
-
     /// Number of restored backups.
     pub fn restores(&self) -> usize {
         self.shared.state().restores

@@ -348,19 +348,6 @@ async fn watch_sends_events_after_its_resource_version_or_410_or_nothing() {
 }
 
 #[tokio::test]
-async fn backups_can_get_new_revisions() {
-    let cluster = Cluster::start();
-    cluster.add_all(replicas(3));
-    let backup = cluster.backup();
-    cluster.delete("shop", "web-0000");
-    assert_eq!((cluster.lifetimes().len(), cluster.pods().len()), (3, 2));
-    let before = cluster.revision();
-    cluster.restore_from_backup_with_new_revisions(backup);
-    assert_eq!((cluster.restores(), cluster.pods().len()), (1, 3));
-    assert!(cluster.revision() >= before);
-}
-
-#[tokio::test]
 async fn watches_have_the_injected_faults() {
     let cluster = Cluster::start();
     cluster.bookmarks_every(Duration::from_millis(10));
