@@ -359,7 +359,6 @@ impl Shared {
 }
 
 impl State {
-    /// Records that pods departed.
     fn record_departures(&mut self, departures: impl IntoIterator<Item = Departure>) {
         let left = self.live_set.latest();
         for departure in departures {

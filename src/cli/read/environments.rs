@@ -224,7 +224,6 @@ fn owner(pods: &Value) -> Cell {
     Cell::maybe(owners.first().map(|owner| format!("{owner}{others}")))
 }
 
-/// What ran.
 #[derive(Debug, Deserialize)]
 struct Running {
     artifacts: Objects,
