@@ -32,14 +32,6 @@ impl Database {
         database
     }
 
-    /// Without the migrations of [`Database::sqlite`].
-    pub fn without_schema(self) -> Self {
-        if !self.is_postgres() {
-            fs::remove_file(self.file()).unwrap();
-        }
-        self
-    }
-
     fn file(&self) -> PathBuf {
         let Self::Sqlite(folder) = self else { panic!("expected SQLite") };
         folder.path().join("evidence.db")
@@ -124,7 +116,7 @@ impl Database {
         if self.is_postgres() { format!("'{id}'") } else { format!("X'{}'", id.simple()) }
     }
 
-    /// Executes statements past the service, also on a database that is still empty.
+    /// Executes statements past the service.
     pub async fn execute(&self, sql: &str) {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match self {

@@ -47,7 +47,6 @@ mod replicas;
 mod report;
 mod request_id;
 mod retention;
-mod rolling_upgrade;
 mod server;
 mod sign_in;
 mod silence;
