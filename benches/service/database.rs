@@ -192,22 +192,27 @@ pub(super) fn seed_trails(database: &Database, organization: &str, base: u64, co
     let (id, repository) = (database.uuid(&format!("{base} + i")), database.uuid(&base.to_string()));
     let (numbers, now) = (database.numbers(0, count), database.micros_ago(Duration::from_hours(1)));
     let (trail, artifact) = (database.text(&format!("seed-{base}"), "i"), database.bytes(artifact));
-    // Attestations precede their artifacts, because a trigger derives the latest attestations from both.
     database.run(&format!(
-        "INSERT INTO repositories (id, organization, provider, name, created_at)
-         VALUES ({repository}, '{organization}', 'github', 'acme/seed-{base}', {now});
+        "INSERT INTO repositories (organization, id, provider, name, is_url_of_owner, flow, reported_by, created_at)
+         VALUES ('{organization}', {repository}, 'github', 'acme/seed-{base}', FALSE, '{FLOW}', 'bench', {now});
          INSERT INTO flows (organization, name, created_at) VALUES ('{organization}', '{FLOW}', {now})
          ON CONFLICT DO NOTHING;
          {numbers} INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by)
          SELECT {id}, '{organization}', '{FLOW}', {trail}, {now} + i, {now} + i, 'bench' FROM n;
          {numbers} INSERT INTO attestations (id, organization, flow, trail, name, kind, targets, created_at,
-             reported_by, schema_version, is_compliant, results, description, origin_url, user_data,
-             annotations, external_urls, repository)
-         SELECT {id}, '{organization}', '{FLOW}', {id}, '{NAME}', 'junit', '[]', {now} + i, 'bench', 1, TRUE,
+             reported_by, schema_version, has_verdict, is_compliant, results, description, origin_url, user_data,
+             annotations, external_urls, other_fields, repository)
+         SELECT {id}, '{organization}', '{FLOW}', {id}, '{NAME}', 'junit', '[]', {now} + i, 'bench', 1, TRUE, TRUE,
                 '[{{\"name\":\"unit\",\"total\":120,\"failures\":0,\"errors\":0,\"skipped\":0}}]', '', '',
-                '{{}}', '{{}}', '{{}}', {repository} FROM n ORDER BY i;
+                '{{}}', '{{}}', '{{}}', '{{}}', {repository} FROM n ORDER BY i;
          {numbers} INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail)
          SELECT '{organization}', {artifact}, {id}, {id} FROM n ORDER BY i;
+         {numbers} INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at,
+             is_compliant, kind, trail)
+         SELECT '{organization}', {artifact}, '{FLOW}', '{NAME}', {id}, {now} + i, TRUE, 'junit', {id}
+         FROM n WHERE TRUE ORDER BY i DESC ON CONFLICT DO NOTHING;
+         {numbers} INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at)
+         SELECT '{organization}', '{FLOW}', {artifact}, {now} + i FROM n WHERE TRUE ORDER BY i ON CONFLICT DO NOTHING;
          {numbers} INSERT INTO reported_artifacts (id, organization, flow, trail, fingerprint, name, created_at,
              reported_by, content)
          SELECT {id}, '{organization}', '{FLOW}', {id}, {artifact}, 'image', {now} + i, 'bench', '{{}}' FROM n;"
@@ -225,17 +230,20 @@ pub(super) fn seed_ended_pods(database: &Database, organization: &str, environme
     database.run(&format!(
         "{all} INSERT INTO workloads (organization, hash, digests, owners)
          SELECT '{organization}', {hash}, '{{}}', '[]' FROM n;
-         {all} INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
-         SELECT {id}, {environment}, 'team-0001', {pod}, i, {hash}, {past} - i - 1, {past} - i FROM n;
-         {some} INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash, confirmed_at,
-                                       superseded_at)
-         SELECT {environment}, -i, {past} - i - 1, 'bench', {hash}, {past} - i, {past} - i FROM n;
-         {some} INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
-                                           started_at, ended_at)
-         SELECT {environment}, {hash}, -i, -i, '{organization}', 'registry.example.com/acme/image:1.' || i,
+         {all} INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by,
+                                     started_at, ended_at)
+         SELECT '{organization}', {id}, {environment}, 'team-0001', {pod}, i, {hash}, 'bench', {past} - i - 1, {past} - i
+         FROM n;
+         {some} INSERT INTO snapshots (organization, environment, snapshot, received_at, reported_by, report_hash,
+                                       confirmed_at, superseded_at)
+         SELECT '{organization}', {environment}, -i, {past} - i - 1, 'bench', {hash}, {past} - i, {past} - i FROM n;
+         {some} INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, last_snapshot, name,
+                                           pods, namespaces, started_at, ended_at)
+         SELECT '{organization}', {environment}, {hash}, -i, -i, 'registry.example.com/acme/image:1.' || i, 1, '[]',
                 {past} - i - 1, {past} - i FROM n;
-         {some} INSERT INTO verdicts (environment, fingerprint, from_at, until_at, compliance, is_allowed, reasons)
-         SELECT {environment}, {hash}, {past} - i - 1, {past} - i, 'COMPLIANT', FALSE, '[]' FROM n;
+         {some} INSERT INTO verdicts (organization, environment, fingerprint, from_at, until_at, compliance, is_allowed,
+                                      reasons)
+         SELECT '{organization}', {environment}, {hash}, {past} - i - 1, {past} - i, 'COMPLIANT', FALSE, '[]' FROM n;
          {some} INSERT INTO events (id, organization, environment, kind, occurred_at, content)
          SELECT {id}, '{organization}', {environment}, 'ON_STARTED_ARTIFACT', {past} - i, '{{}}' FROM n;",
         all = database.numbers(1, count + 1),

@@ -76,7 +76,8 @@ impl Artifact {
         let compliance = if self.passes { "COMPLIANT" } else { "NON-COMPLIANT" };
         let count = format!(
             "SELECT COUNT(*) FROM artifact_runs r JOIN verdicts v
-                 ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                 ON v.organization = r.organization AND v.environment = r.environment
+                   AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE r.organization = '{ORGANIZATION}' AND r.fingerprint = {} AND r.ended_at IS NULL
                AND v.compliance = '{compliance}'",
             database.bytes(&self.number.to_string()),

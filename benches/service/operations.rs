@@ -86,8 +86,9 @@ fn live(database: &Database, client: &mut Client) -> f64 {
     let (id, repository) = (|i: &str| database.uuid(&format!("3000000 + {i}")), database.uuid("1"));
     let run = |count: u64, environment: &str, artifact: &str| {
         format!(
-            "{} INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at)
-             SELECT {}, {}, 1, '{ORGANIZATION}', 'registry.example.com/acme/image:1.0.0', {now} - i FROM n;",
+            "{} INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, name, pods, namespaces,
+                                           started_at)
+             SELECT '{ORGANIZATION}', {}, {}, 1, 'registry.example.com/acme/image:1.0.0', 1, '[]', {now} - i FROM n;",
             database.numbers(0, count),
             id(environment),
             database.bytes(artifact)
@@ -95,13 +96,15 @@ fn live(database: &Database, client: &mut Client) -> f64 {
     };
     database.run(&format!(
         "{environments} INSERT INTO environments (id, organization, name, created_at, last_report_at, snapshot,
-             evaluated_at, counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts)
-         SELECT {id}, '{ORGANIZATION}', {name}, {now}, {now}, 1, {now}, {now}, 0,
+             evaluated_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts)
+         SELECT {id}, '{ORGANIZATION}', {name}, {now}, {now}, 1, {now}, 0,
                 CASE WHEN i < 1000 THEN 21 ELSE 20 END, 0 FROM n;
-         INSERT INTO repositories (id, organization, provider, name, created_at)
-         VALUES ({repository}, '{ORGANIZATION}', 'github', 'acme/cart', {now});
-         {artifacts} INSERT INTO provenance (organization, repository, fingerprint, commit_sha, recorded_at)
-         SELECT '{ORGANIZATION}', {repository}, {artifact}, '6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a', {now} FROM n;
+         INSERT INTO repositories (organization, id, provider, name, is_url_of_owner, flow, reported_by, created_at)
+         VALUES ('{ORGANIZATION}', {repository}, 'github', 'acme/cart', FALSE, 'cart', 'bench', {now});
+         {artifacts} INSERT INTO provenance (organization, repository, fingerprint, flow, commit_sha, reported_by,
+                                             recorded_at, priority)
+         SELECT '{ORGANIZATION}', {repository}, {artifact}, 'cart', '6f0e2c1d9b8a7f6e5d4c3b2a190817263544536a', 'bench',
+                {now}, 0 FROM n;
          {cart} {others}",
         environments = database.numbers(0, 10_000),
         id = id("i"),

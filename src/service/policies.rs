@@ -27,7 +27,7 @@ impl Policies {
         environments: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Vec<Arc<Policy>>>, Error> {
         let attached = transaction.policies_of(organization, environments).await?;
-        let policies = self.compiled(transaction, attached.values().flatten()).await?;
+        let policies = self.compiled(transaction, organization, attached.values().flatten()).await?;
         let compiled = attached.into_iter().map(|(environment, attached)| {
             let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
             let attached = attached.collect::<Option<_>>().ok_or(Error::Unreadable("a policy"))?;
@@ -46,13 +46,14 @@ impl Policies {
         let Some(current) = transaction.current_policy(organization, name).await? else { return Ok(None) };
         let name = Some(PolicyVersion { name: current.name, version: current.version });
         let current = EnvironmentPolicy { id: current.id, name };
-        Ok(self.compiled(transaction, [&current]).await?.remove(&current.id))
+        Ok(self.compiled(transaction, organization, [&current]).await?.remove(&current.id))
     }
 
     /// Compiles policies, or takes those that are kept. Returns them by the identifier of their content.
     async fn compiled(
         &self,
         transaction: &mut Transaction,
+        organization: &str,
         wanted: impl IntoIterator<Item = &EnvironmentPolicy>,
     ) -> Result<HashMap<Uuid, Arc<Policy>>, Error> {
         let mut policies = HashMap::new();
@@ -68,7 +69,7 @@ impl Policies {
         }
         if !missing.is_empty() {
             let ids: BTreeSet<Uuid> = missing.keys().copied().collect();
-            for (id, content) in transaction.policy_contents(ids).await? {
+            for (id, content) in transaction.policy_contents(organization, ids).await? {
                 let name = missing.remove(&id).flatten();
                 policies.insert(id, Arc::new(compile(name, &content)?));
             }

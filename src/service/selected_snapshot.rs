@@ -68,12 +68,12 @@ pub(super) async fn environment(
 /// The history of an environment around a point in time, and how much of that time is known.
 pub(super) async fn history(
     transaction: &mut Transaction,
-    environment: &EnvironmentOverview,
+    (organization, environment): (&str, &EnvironmentOverview),
     validity: Validity,
     at: Timestamp,
     now: Timestamp,
 ) -> Result<(HistoryAt, HistoryCoverage), store::Error> {
-    let history = transaction.history_at(environment.id, at).await?;
+    let history = transaction.history_at(organization, environment.id, at).await?;
     let reports = ReportHistory {
         first_report_at: history.first_report_at,
         last_report_at: environment.last_report_at,
@@ -125,14 +125,15 @@ impl SelectedSnapshot {
         let clock = site.now();
         // The clock may have been set back since the last report.
         let now = environment.last_report_at.map_or(clock, |last| last.max(clock));
-        let available = transaction.available_snapshots(environment.id).await?;
+        let available = transaction.available_snapshots(organization, environment.id).await?;
         let (last, validity) = (environment.snapshot, environment.validity(site.silent_after));
         let (number, requested) = match expression {
             SnapshotExpression::Number(number) => (*number, None),
             SnapshotExpression::Behind(count) => (last - count, None),
             SnapshotExpression::At(time) => {
                 let at = time.resolve(now);
-                let (history, coverage) = history(transaction, &environment, validity, at, now).await?;
+                let (history, coverage) =
+                    history(transaction, (organization, &environment), validity, at, now).await?;
                 let Some(number) = history.snapshot.filter(|_| coverage.has_data()) else {
                     let why = coverage.warning().unwrap_or_else(|| "No snapshot is stored.".to_owned());
                     let problem = format!("no snapshot of environment \"{name}\" at {at}: {why}");
@@ -143,16 +144,17 @@ impl SelectedSnapshot {
         };
         let is_available = last > 0 && available.first.is_some_and(|first| first <= number) && number <= last;
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = match transaction.snapshots(environment.id, (number, number)).await?.pop() {
-            Some(snapshot) if is_available || requested.is_some() => snapshot,
-            _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
-        };
+        let snapshot =
+            match transaction.snapshots(organization, environment.id, (number, number)).await?.pop() {
+                Some(snapshot) if is_available || requested.is_some() => snapshot,
+                _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
+            };
         let is_latest = number == last;
         let (at, coverage) = if let Some(requested) = requested {
             requested
         } else {
             let at = if is_latest { now } else { view_time(&snapshot, &available) };
-            (at, history(transaction, &environment, validity, at, now).await?.1)
+            (at, history(transaction, (organization, &environment), validity, at, now).await?.1)
         };
         let is_current = at >= now;
         let is_confirmed = coverage == HistoryCoverage::Known && (!is_current || validity.is_valid(clock));
@@ -166,7 +168,7 @@ impl SelectedSnapshot {
         organization: &str,
     ) -> Result<Content, store::Error> {
         let (pods, workloads) = transaction.pods_at(organization, self.environment.id, self.at).await?;
-        let verdicts = transaction.verdicts(self.environment.id, Some(self.at)).await?;
+        let verdicts = transaction.verdicts(organization, self.environment.id, Some(self.at)).await?;
         let fingerprints =
             workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
         let known = transaction.known_artifacts(organization, &fingerprints).await?;

@@ -39,7 +39,6 @@ struct TokenRow {
     sha256: Fingerprint,
     role: String,
     scope: String,
-    approves: Option<String>,
     can_create: bool,
     expires_at: Option<Timestamp>,
     created_at: Timestamp,
@@ -49,7 +48,7 @@ struct TokenRow {
 
 impl TokenRow {
     fn parse(self) -> Result<Token, Error> {
-        let (role, scope) = permissions(&self.role, &self.scope, self.approves.as_deref())?;
+        let (role, scope) = permissions(&self.role, &self.scope)?;
         Ok(Token {
             organization: self.organization,
             name: self.name,
@@ -66,16 +65,14 @@ impl TokenRow {
 }
 
 const SELECT_TOKEN: &str = "
-    SELECT organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by,
-      last_used_at
+    SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
     FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Transaction {
     /// The open tokens of an organization by name, also expired ones.
     pub async fn tokens(&mut self, organization: &str) -> Result<Vec<Token>, Error> {
         const SELECT: &str = "
-            SELECT organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by,
-              last_used_at
+            SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
             FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
         let rows: Vec<TokenRow> = fetch_all!(self, SELECT, organization);
         rows.into_iter().map(TokenRow::parse).collect()

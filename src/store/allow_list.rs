@@ -43,18 +43,18 @@ impl Transaction {
         replaced: Option<&OpenAllowance>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO allowances
                 (id, organization, environment, fingerprint, reason, author, created_at, is_declared)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         if let Some(replaced) = replaced {
-            execute!(self, CLOSE, now, replaced.id);
-            self.log().row(Kind::AllowanceEnd, replaced.id);
+            execute!(self, CLOSE, now, organization, replaced.id);
+            self.log().row(organization, Kind::AllowanceEnd, replaced.id);
         }
         let id = Uuid::now_v7();
         execute!(self, INSERT, id, organization, environment, artifact, reason, author, now, false);
-        self.log().row(Kind::Allowance, id);
+        self.log().row(organization, Kind::Allowance, id);
         Ok(())
     }
 }

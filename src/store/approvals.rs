@@ -294,7 +294,7 @@ impl Transaction {
             let insert = insert.bind(approval.state.as_str()).bind(content).bind(created_by);
             insert.bind(created_at.micros()).bind(modified_at.micros()).execute(connection).await?;
         });
-        self.log().row(Kind::Approval, id);
+        self.log().row(organization, Kind::Approval, id);
         Ok(())
     }
 
@@ -316,7 +316,7 @@ impl Transaction {
             update.fetch_all(connection).await?
         });
         for id in withdrawn {
-            self.log().row(Kind::ApprovalEnd, id);
+            self.log().row(organization, Kind::ApprovalEnd, id);
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl KnownArtifact {
 #[derive(sqlx::FromRow)]
 struct OriginRow {
     fingerprint: Fingerprint,
-    flow: Option<String>,
+    flow: String,
     commit_sha: Option<String>,
     commit_url: Option<String>,
 }
@@ -94,7 +94,8 @@ impl Transaction {
             |query| {
                 query.push(
                     "SELECT l.fingerprint, a.git_commit_info
-                     FROM latest_attestations l JOIN attestations a ON a.id = l.attestation
+                     FROM latest_attestations l
+                       JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
                      WHERE a.git_commit_info IS NOT NULL AND l.organization = ",
                 );
                 query.push_bind(organization).push(" AND l.fingerprint IN");
@@ -131,7 +132,7 @@ impl Transaction {
         for row in origins {
             let artifact = known.entry(row.fingerprint).or_default();
             (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
-                (row.flow, row.commit_sha, row.commit_url);
+                (Some(row.flow), row.commit_sha, row.commit_url);
         }
         let mut rows: Vec<FlowRow> = fetch_for_all!(
             self,
@@ -139,7 +140,8 @@ impl Transaction {
                 query.push(
                     "SELECT l.fingerprint, l.flow, t.name AS trail, MAX(l.created_at) AS modified_at,
                             CAST(NULL AS TEXT) AS content
-                     FROM latest_attestations l LEFT JOIN trails t ON t.id = l.trail WHERE l.organization = ",
+                     FROM latest_attestations l LEFT JOIN trails t ON t.organization = l.organization AND t.id = l.trail
+                     WHERE l.organization = ",
                 );
                 query.push_bind(organization).push(" AND l.fingerprint IN");
             },
@@ -151,7 +153,8 @@ impl Transaction {
             |query| {
                 query.push(
                     "SELECT r.fingerprint, r.flow, t.name AS trail, r.created_at AS modified_at, r.content
-                     FROM reported_artifacts r LEFT JOIN trails t ON t.id = r.trail WHERE r.organization = ",
+                     FROM reported_artifacts r LEFT JOIN trails t ON t.organization = r.organization AND t.id = r.trail
+                     WHERE r.organization = ",
                 );
                 query.push_bind(organization).push(" AND r.fingerprint IN");
             },

@@ -20,10 +20,10 @@ pub struct CurrentRun {
     pub environment: LiveEnvironment,
     /// The image's name.
     pub image: String,
-    /// The namespaces in which it runs; `None` if a previous version recorded it.
-    pub namespaces: Option<Vec<String>>,
+    /// The namespaces in which it runs.
+    pub namespaces: Vec<String>,
     /// Number of pods; `None` if a version that did not count them recorded the run.
-    pub pods: Option<i64>,
+    pub pods: i64,
     /// When it started.
     pub started_at: Timestamp,
     /// The first snapshot that contains it.
@@ -52,8 +52,8 @@ struct CurrentRunRow {
     #[sqlx(flatten)]
     environment: LiveEnvironment,
     image: String,
-    namespaces: Json<Option<Vec<String>>>,
-    pods: Option<i64>,
+    namespaces: Json<Vec<String>>,
+    pods: i64,
     started_at: Timestamp,
     first_snapshot: i64,
     compliance: Option<String>,
@@ -80,8 +80,8 @@ impl CurrentRunRow {
 struct RunningInRow {
     environment: String,
     name: String,
-    pods: Option<i64>,
-    namespaces: Json<Option<Vec<String>>>,
+    pods: i64,
+    namespaces: Json<Vec<String>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -115,7 +115,7 @@ impl Transaction {
     ) -> Result<AtMost<String>, Error> {
         const SELECT: &str = "
             SELECT SUBSTR(r.name, 1, 1000) FROM environments e CROSS JOIN artifact_runs r
-            WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
+            WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
             GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
         let rows = fetch_scalars!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));
         Ok(AtMost::from_rows(MAX_ROWS, rows))
@@ -129,7 +129,7 @@ impl Transaction {
     ) -> Result<BTreeMap<String, ReportedArtifact>, Error> {
         const SELECT: &str = "
             SELECT e.name AS environment, r.name, r.pods, r.namespaces
-            FROM artifact_runs r JOIN environments e ON e.id = r.environment
+            FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
         let rows: Vec<RunningInRow> = fetch_all!(self, SELECT, organization, artifact);
         let running = |RunningInRow { environment, name, pods, namespaces: Json(namespaces) }| {
@@ -146,11 +146,12 @@ impl Transaction {
     ) -> Result<AtMost<CurrentRun>, Error> {
         const SELECT: &str = "
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
-                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at, e.absence,
+                   (SELECT e.evaluated_at FROM evaluation_queue q
+                    WHERE q.organization = e.organization AND q.environment = e.id) AS last_evaluated_at, e.absence,
                    r.name AS image, r.namespaces, r.pods, r.started_at, r.first_snapshot, v.compliance, v.is_allowed, v.reasons
-            FROM artifact_runs r JOIN environments e ON e.id = r.environment
-              LEFT JOIN verdicts v
-                ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+            FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
+              LEFT JOIN verdicts v ON v.organization = r.organization AND v.environment = r.environment
+                AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL
               AND e.last_report_at IS NOT NULL
             ORDER BY r.started_at DESC, e.id LIMIT $3";
@@ -175,7 +176,7 @@ impl Transaction {
             SELECT e.name AS environment, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot,
                    e.snapshot AS current_snapshot
             FROM environments e CROSS JOIN artifact_runs r
-            WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
+            WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
         let rows: Vec<PastRunRow> = fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));

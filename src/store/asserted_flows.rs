@@ -63,7 +63,9 @@ impl Transaction {
                 query.push(
                     "SELECT l.fingerprint, l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant,
                             a.has_verdict, a.targets
-                     FROM latest_attestations l JOIN attestations a ON a.id = l.attestation WHERE l.organization = ",
+                     FROM latest_attestations l
+                       JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
+                     WHERE l.organization = ",
                 );
                 query.push_bind(organization).push(" AND l.fingerprint IN");
             },
@@ -163,10 +165,13 @@ impl Transaction {
             self,
             |query| {
                 query.push(
-                "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations a
-                 WHERE superseded_by IS NULL AND targets = '[]'
-                   AND NOT EXISTS (SELECT 1 FROM attested_artifacts x WHERE x.attestation = a.id) AND trail IN"
-            )
+                    "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations a
+                     WHERE superseded_by IS NULL AND targets = '[]'
+                       AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
+                                       WHERE x.organization = a.organization AND x.attestation = a.id)
+                       AND organization = ",
+                );
+                query.push_bind(organization).push(" AND trail IN");
             },
             ids.iter().copied(),
             " ORDER BY created_at, id"

@@ -82,7 +82,7 @@ macro_rules! select_details {
                     a.schema_version, a.overrides, a.attachment, a.attachment_name,
                     COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
                     CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
-             FROM attestations a JOIN trails t ON t.id = a.trail
+             FROM attestations a JOIN trails t ON t.organization = a.organization AND t.id = a.trail
                LEFT JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
                LEFT JOIN removed_attachments r ON r.organization = a.organization AND r.sha256 = a.attachment
              WHERE ",
@@ -101,7 +101,7 @@ macro_rules! select_named {
         select_details!(concat!(
             "(a.name = $2 OR (a.name = $3 AND (
                EXISTS (SELECT 1 FROM reported_artifacts p
-                       WHERE p.trail = a.trail AND p.template_name = $4
+                       WHERE p.organization = a.organization AND p.trail = a.trail AND p.template_name = $4
                          AND EXISTS (SELECT 1 FROM attested_artifacts y
                                      WHERE y.organization = a.organization AND y.fingerprint = p.fingerprint
                                        AND y.attestation = a.id))
@@ -162,7 +162,7 @@ impl Transaction {
         name: AttestationName<'_>,
     ) -> Result<Vec<AttestationDetails>, Error> {
         const SELECT: &str = select_named!(
-            "COALESCE(a.flow, '') = $6
+            "a.organization = $1 AND COALESCE(a.flow, '') = $6
              AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
         );
         let rows: Vec<DetailsRow> = on!(self, |connection| {
@@ -175,12 +175,17 @@ impl Transaction {
     }
 
     /// The artifacts that an attestation is about.
-    pub async fn artifacts_of_attestation(&mut self, id: Uuid) -> Result<AtMost<Fingerprint>, Error> {
+    pub async fn artifacts_of_attestation(
+        &mut self,
+        organization: &str,
+        id: Uuid,
+    ) -> Result<AtMost<Fingerprint>, Error> {
         let rows: Vec<(Bytes,)> = rows!(
             self,
             "hex(fingerprint)",
-            "SELECT fingerprint FROM attested_artifacts WHERE attestation = $1 ORDER BY fingerprint LIMIT $2",
-            |query| query.bind(id).bind(one_more_than(MAX_ROWS))
+            "SELECT fingerprint FROM attested_artifacts WHERE organization = $1 AND attestation = $2
+             ORDER BY fingerprint LIMIT $3",
+            |query| query.bind(organization).bind(id).bind(one_more_than(MAX_ROWS))
         );
         Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
     }
@@ -212,7 +217,7 @@ struct DetailsRow {
     description: String,
     origin_url: String,
     user_data: Json<AnyJson>,
-    other_fields: Option<String>,
+    other_fields: String,
     external_urls: Json<FreeForm>,
     git_commit_info: Json<Option<GitCommit>>,
     repo_info: Json<Option<RepositoryInfo>>,
@@ -250,7 +255,7 @@ impl From<DetailsRow> for AttestationDetails {
             description: row.description,
             origin_url: row.origin_url,
             user_data: row.user_data.0,
-            other_fields: row.other_fields.unwrap_or_else(|| "{}".to_owned()),
+            other_fields: row.other_fields,
             external_urls: row.external_urls.0,
             commit: row.git_commit_info.0,
             repo_info: row.repo_info.0,

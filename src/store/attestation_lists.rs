@@ -85,10 +85,11 @@ macro_rules! select_summaries {
             "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
                     CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
                     a.superseded_by IS NOT NULL AS is_superseded, a.targets,
-                    (SELECT x.fingerprint FROM attested_artifacts x WHERE x.attestation = a.id
+                    (SELECT x.fingerprint FROM attested_artifacts x
+                     WHERE x.organization = a.organization AND x.attestation = a.id
                      ORDER BY x.fingerprint LIMIT 1) AS artifact
-             FROM attestations a JOIN trails t ON t.id = a.trail
-             WHERE ",
+             FROM attestations a JOIN trails t ON t.organization = a.organization AND t.id = a.trail
+             WHERE a.organization = $3 AND ",
             $condition
         )
     };
@@ -107,7 +108,7 @@ impl Transaction {
         );
         let rows: Vec<SummaryRow> =
             fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
-        self.parse_summaries(rows).await
+        self.parse_summaries(organization, rows).await
     }
 
     /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
@@ -118,7 +119,8 @@ impl Transaction {
         artifact: Fingerprint,
     ) -> Result<Option<GitCommit>, Error> {
         const SELECT: &str = "
-            SELECT a.git_commit_info FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+            SELECT a.git_commit_info
+            FROM attested_artifacts x JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
             WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
             ORDER BY a.created_at, a.id LIMIT 1";
         let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(self, SELECT, organization, artifact);
@@ -126,26 +128,34 @@ impl Transaction {
     }
 
     /// The attestations of a trail, current before superseded, newest first.
-    pub async fn attestations_of_trail(&mut self, trail: Uuid) -> Result<AtMost<AttestationSummary>, Error> {
+    pub async fn attestations_of_trail(
+        &mut self,
+        organization: &str,
+        trail: Uuid,
+    ) -> Result<AtMost<AttestationSummary>, Error> {
         const SELECT: &str = select_summaries!(
-            "a.trail = $3
+            "a.trail = $4
              ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
              LIMIT $2"
         );
         let rows: Vec<SummaryRow> =
-            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), trail);
-        self.parse_summaries(rows).await
+            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, trail);
+        self.parse_summaries(organization, rows).await
     }
 
     /// Parses the rows, and reads the results that are too long for a list.
-    async fn parse_summaries(&mut self, rows: Vec<SummaryRow>) -> Result<AtMost<AttestationSummary>, Error> {
-        const RESULTS: &str = "SELECT results FROM attestations WHERE id = $1";
+    async fn parse_summaries(
+        &mut self,
+        organization: &str,
+        rows: Vec<SummaryRow>,
+    ) -> Result<AtMost<AttestationSummary>, Error> {
+        const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
         let AtMost { listed: rows, has_more } = AtMost::from_rows(MAX_ROWS, rows);
         let mut listed = Vec::with_capacity(rows.len());
         for mut row in rows {
             let results: String = match row.results.take() {
                 Some(results) => results,
-                None => fetch_scalar!(self, RESULTS, row.id),
+                None => fetch_scalar!(self, RESULTS, organization, row.id),
             };
             listed.push(row.parse(&results)?);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
+use super::latest_attestations::AttestedBy;
 use super::provenance::{ArtifactOrigin, ClaimEffect};
 use super::repositories::{RecordError, Reporter};
 use super::transaction::{execute, fetch_all, fetch_optional_scalar, fetch_scalar, insert, on};
@@ -134,7 +135,7 @@ impl Transaction {
             trail.fetch_one(connection).await.and_then(one_from_row)?
         });
         if id == new_id {
-            self.log().revision(Kind::Trail, id, now);
+            self.log().revision(new.organization, Kind::Trail, id, now);
         }
         Ok(LockedTrail { id, last_modified_at })
     }
@@ -166,7 +167,8 @@ impl Transaction {
             None => None,
         };
         let targets = json(new.targets)?;
-        let superseded = self.latest(trail.id, new.fields.attestation_name.as_str(), &targets).await?;
+        let superseded =
+            self.latest(new.organization, trail.id, new.fields.attestation_name.as_str(), &targets).await?;
         let id = Uuid::now_v7();
         let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
         let record = Record {
@@ -179,19 +181,31 @@ impl Transaction {
         };
         self.insert_record(new, record).await?;
         if let Some(superseded) = superseded {
-            const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE id = $2";
+            const SUPERSEDE: &str =
+                "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
             on!(self, |connection| {
                 sqlx::query(SUPERSEDE)
                     .bind(id)
+                    .bind(new.organization)
                     .bind(superseded)
                     .execute(connection)
                     .await
                     .map_err(Error::from)?;
             });
         }
-        self.update_trail(trail.id, new.fields.git_commit_info.as_ref(), at).await?;
-        self.link(new, id, trail.id, new.artifacts).await?;
-        self.log().row(Kind::Attestation, id);
+        self.update_trail(new.organization, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
+        self.link(new, id, trail.id).await?;
+        let attested = AttestedBy {
+            id,
+            flow: new.flow,
+            trail: trail.id,
+            name: new.fields.attestation_name.as_str(),
+            kind: new.kind,
+            is_compliant: new.passes == Some(true),
+            created_at: at,
+        };
+        self.record_attested(new.organization, new.artifacts, attested).await?;
+        self.log().row(new.organization, Kind::Attestation, id);
         let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
         let origin = ArtifactOrigin {
             reporter: new.reporter(),
@@ -209,29 +223,37 @@ impl Transaction {
     /// Updates a trail after a request, and its commit if the request has one.
     pub(super) async fn update_trail(
         &mut self,
+        organization: &str,
         trail: Uuid,
         commit: Option<&GitCommit>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        const TOUCH: &str = "UPDATE trails SET last_modified_at = $1 WHERE id = $2";
+        const TOUCH: &str = "UPDATE trails SET last_modified_at = $1 WHERE organization = $2 AND id = $3";
         const COMMIT: &str = "
-            UPDATE trails SET git_commit_info = $1 WHERE id = $2 AND git_commit_info IS DISTINCT FROM $1";
-        execute!(self, TOUCH, at, trail);
+            UPDATE trails SET git_commit_info = $1
+            WHERE organization = $2 AND id = $3 AND git_commit_info IS DISTINCT FROM $1";
+        execute!(self, TOUCH, at, organization, trail);
         let Some(commit) = commit else { return Ok(()) };
         let commit = json(commit)?;
-        let changed = execute!(self, COMMIT, commit, trail);
+        let changed = execute!(self, COMMIT, commit, organization, trail);
         if changed > 0 {
-            self.log().revision(Kind::Trail, trail, at);
+            self.log().revision(organization, Kind::Trail, trail, at);
         }
         Ok(())
     }
 
     /// The current attestation with this name and these targets.
-    async fn latest(&mut self, trail: Uuid, name: &str, targets: &str) -> Result<Option<Uuid>, Error> {
+    async fn latest(
+        &mut self,
+        organization: &str,
+        trail: Uuid,
+        name: &str,
+        targets: &str,
+    ) -> Result<Option<Uuid>, Error> {
         const LATEST: &str = "
             SELECT id FROM attestations
-            WHERE trail = $1 AND superseded_by IS NULL AND name = $2 AND targets = $3";
-        Ok(fetch_optional_scalar!(self, LATEST, trail, name, targets))
+            WHERE organization = $1 AND trail = $2 AND superseded_by IS NULL AND name = $3 AND targets = $4";
+        Ok(fetch_optional_scalar!(self, LATEST, organization, trail, name, targets))
     }
 
     async fn insert_record(&mut self, new: &NewAttestation<'_>, record: Record<'_>) -> Result<(), Error> {
@@ -268,18 +290,12 @@ impl Transaction {
     }
 
     /// Links artifacts to the attestation.
-    async fn link(
-        &mut self,
-        new: &NewAttestation<'_>,
-        id: Uuid,
-        trail: Uuid,
-        artifacts: &BTreeSet<Fingerprint>,
-    ) -> Result<(), Error> {
+    async fn link(&mut self, new: &NewAttestation<'_>, id: Uuid, trail: Uuid) -> Result<(), Error> {
         insert!(
             self,
             "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail) ",
             "",
-            artifacts,
+            new.artifacts,
             |values, artifact| {
                 values.push_bind(new.organization).push_bind(artifact.bytes().as_slice());
                 values.push_bind(id).push_bind(trail);
@@ -325,7 +341,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, name, kind, created_at, description, attachment IS NOT NULL AS has_attachment,
                    is_compliant, has_verdict, origin_url, repo_info, reported_by, schema_version, user_data,
-                   (SELECT t.name FROM trails t WHERE t.id = attestations.trail) AS trail_name
+                   (SELECT t.name FROM trails t
+                    WHERE t.organization = attestations.organization AND t.id = attestations.trail) AS trail_name
             FROM attestations
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
             ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6";

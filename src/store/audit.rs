@@ -19,16 +19,16 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         let changes: Vec<_> = changes.iter().map(|change| (Uuid::now_v7(), change)).collect();
-        insert!(self, "INSERT INTO audit (id, organization, at, actor, change) ", "", &changes, |values,
+        insert!(self, "INSERT INTO audit (organization, id, at, actor, change) ", "", &changes, |values,
                                                                                                  (
             id,
             (organization, change),
         )| {
-            values.push_bind(*id).push_bind(organization.as_str()).push_bind(at.micros());
+            values.push_bind(organization.as_str()).push_bind(*id).push_bind(at.micros());
             values.push_bind(actor).push_bind(change.as_str());
         });
-        for (id, _) in changes {
-            self.log().row(Kind::Audit, id);
+        for (id, (organization, _)) in changes {
+            self.log().row(organization, Kind::Audit, id);
         }
         Ok(())
     }

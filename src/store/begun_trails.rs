@@ -90,17 +90,22 @@ impl Transaction {
                 upsert.bind(new.commit.map(json).transpose()?).bind(new.repository).bind(new.template);
             upsert.fetch_one(connection).await?
         });
-        self.log().revision(Kind::Trail, id, at);
+        self.log().revision(new.organization, Kind::Trail, id, at);
         Ok(())
     }
 
     /// The artifacts that were attested or reported in a trail.
-    pub async fn artifacts_attested_in(&mut self, trail: Uuid) -> Result<BTreeSet<Fingerprint>, Error> {
+    pub async fn artifacts_attested_in(
+        &mut self,
+        organization: &str,
+        trail: Uuid,
+    ) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "
-            SELECT DISTINCT x.fingerprint FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
-            WHERE a.trail = $1
-            UNION SELECT fingerprint FROM reported_artifacts WHERE trail = $1";
-        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail);
+            SELECT DISTINCT x.fingerprint
+            FROM attestations a JOIN attested_artifacts x ON x.organization = a.organization AND x.attestation = a.id
+            WHERE a.organization = $1 AND a.trail = $2
+            UNION SELECT fingerprint FROM reported_artifacts WHERE organization = $1 AND trail = $2";
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, organization, trail);
         Ok(artifacts.into_iter().collect())
     }
 }

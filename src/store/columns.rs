@@ -153,39 +153,28 @@ pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Role and scope of a token: the column `scope` has the list of the roles `report` and `attest`. A token of role `approve`
-/// is stored as one of role `read` with the column `approves`, so that a previous version of the program lets it read.
-pub(super) fn permissions(role: &str, listed: &str, approves: Option<&str>) -> Result<(Role, Scope), Error> {
+/// Role and scope of a token.
+pub(super) fn permissions(role: &str, scope: &str) -> Result<(Role, Scope), Error> {
     let unreadable = |_| Error::Unreadable("a scope");
-    if let Some(scope) = approves {
-        return Ok((Role::Approve, serde_json::from_str(scope).map_err(unreadable)?));
+    let role = role.parse().map_err(|_| Error::Unreadable("a role"))?;
+    let none = Scope::default();
+    let scope = match role {
+        Role::Report => Scope { environments: serde_json::from_str(scope).map_err(unreadable)?, ..none },
+        Role::Attest => Scope { flows: serde_json::from_str(scope).map_err(unreadable)?, ..none },
+        Role::Approve => serde_json::from_str(scope).map_err(unreadable)?,
+        Role::Read | Role::Admin => none,
+    };
+    Ok((role, scope))
+}
+
+/// The column `scope` of a token: the lists that its role limits.
+pub(super) fn scope_column(role: Role, scope: &Scope) -> Result<String, Error> {
+    match role {
+        Role::Report => json(&scope.environments),
+        Role::Attest => json(&scope.flows),
+        Role::Approve => json(scope),
+        Role::Read | Role::Admin => Ok("[]".to_owned()),
     }
-    let listed = serde_json::from_str(listed).map_err(unreadable)?;
-    let scope = Scope::default();
-    Ok(match role.parse().map_err(|_| Error::Unreadable("a role"))? {
-        role @ Role::Report => (role, Scope { environments: listed, ..scope }),
-        role @ Role::Attest => (role, Scope { flows: listed, ..scope }),
-        role => (role, scope),
-    })
-}
-
-/// The columns `role`, `scope` and `approves` of a token.
-pub(super) fn permission_columns(
-    role: Role,
-    scope: &Scope,
-) -> Result<(&'static str, String, Option<String>), Error> {
-    const NONE: &str = "[]";
-    Ok(match role {
-        Role::Report => (role.as_str(), json(&scope.environments)?, None),
-        Role::Attest => (role.as_str(), json(&scope.flows)?, None),
-        Role::Approve => (Role::Read.as_str(), NONE.to_owned(), Some(json(scope)?)),
-        Role::Read | Role::Admin => (role.as_str(), NONE.to_owned(), None),
-    })
-}
-
-/// The namespaces of an artifact, from JSON.
-pub(super) fn namespaces(json: Option<&str>) -> Result<Option<Vec<String>>, Error> {
-    json.map(serde_json::from_str).transpose().map_err(|_| Error::Unreadable("namespaces"))
 }
 
 /// `NULL` means that compliance was never evaluated.

@@ -88,14 +88,14 @@ impl Transaction {
         // One index lookup per target, however many notifications there are.
         const SELECT: &str = "
             SELECT n.id, n.due_at, n.attempts, n.merged_events, n.sent_at, n.dropped_at, n.last_error, v.content
-            FROM notifications n JOIN events v ON v.id = n.event
-            WHERE n.target = $1 AND n.id < $2 ORDER BY n.id DESC LIMIT $3";
+            FROM notifications n JOIN events v ON v.organization = n.organization AND v.id = n.event
+            WHERE n.organization = $1 AND n.target = $2 AND n.id < $3 ORDER BY n.id DESC LIMIT $4";
         let targets: Vec<TargetRow> = fetch_all!(self, TARGETS, organization, action);
         let before = before.unwrap_or(Uuid::max());
         let mut listed = Vec::new();
         for target in targets {
             let rows: Vec<DeliveryRow> =
-                fetch_all!(self, SELECT, target.id, before, one_more_than(PAGE_SIZE));
+                fetch_all!(self, SELECT, organization, target.id, before, one_more_than(PAGE_SIZE));
             listed.extend(rows.into_iter().map(|row| (target.name.clone(), target.is_closed, row)));
         }
         listed.sort_unstable_by_key(|(_, _, row)| std::cmp::Reverse(row.id));

@@ -31,8 +31,8 @@ pub struct PodGroup {
     pub since: Timestamp,
     /// The first pod whose name contains the search text.
     pub found: Option<String>,
-    /// The name of the token that reported them first; `None` if a previous version recorded them.
-    pub reported_by: Option<String>,
+    /// The name of the token that reported them first.
+    pub reported_by: String,
 }
 
 /// The columns in the order of `pod_groups`.
@@ -44,7 +44,7 @@ struct PodGroupRow {
     pods: i64,
     since: i64,
     found: Option<String>,
-    reported_by: Option<String>,
+    reported_by: String,
 }
 
 impl From<PodGroupRow> for PodGroup {
@@ -144,14 +144,16 @@ impl Transaction {
             "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found, r.reported_by
              FROM (SELECT namespace, workload, COUNT(*) AS pods, MIN(started_at) AS since,
                           MIN(CASE WHEN LOWER(pod) LIKE $4 ESCAPE '!' THEN pod END) AS found, reported_by
-                   FROM (SELECT * FROM pod_runs WHERE environment = $1 AND started_at <= $3 AND ended_at IS NULL
+                   FROM (SELECT * FROM pod_runs
+                         WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NULL
                          UNION ALL
                          SELECT * FROM pod_runs
-                         WHERE environment = $1 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3) p
+                         WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NOT NULL
+                           AND ended_at > $3) p
                    GROUP BY namespace, workload, reported_by) r
                CROSS JOIN workloads w
-             WHERE w.organization = $2 AND w.hash = r.workload",
-            |query| query.bind(environment).bind(organization).bind(as_of(at)).bind(&*pattern)
+             WHERE w.organization = $1 AND w.hash = r.workload",
+            |query| query.bind(organization).bind(environment).bind(as_of(at)).bind(&*pattern)
         );
         Ok(rows.into_iter().map(PodGroup::from).collect())
     }
@@ -173,12 +175,12 @@ impl Transaction {
             |query| {
                 // Running and ended pods have an index each.
                 query.push("SELECT r.namespace, d.value, w.owners FROM (");
-                query
-                    .push("SELECT namespace, workload FROM pod_runs WHERE environment = ")
-                    .push_bind(environment);
+                query.push("SELECT namespace, workload FROM pod_runs WHERE organization = ");
+                query.push_bind(organization).push(" AND environment = ").push_bind(environment);
                 query.push(" AND ended_at IS NULL AND started_at <= ").push_bind(at.micros());
-                query.push(" UNION SELECT namespace, workload FROM pod_runs WHERE environment = ");
-                query.push_bind(environment).push(" AND started_at <= ").push_bind(at.micros());
+                query.push(" UNION SELECT namespace, workload FROM pod_runs WHERE organization = ");
+                query.push_bind(organization).push(" AND environment = ").push_bind(environment);
+                query.push(" AND started_at <= ").push_bind(at.micros());
                 query.push(" AND ended_at IS NOT NULL AND ended_at > ").push_bind(at.micros());
                 query.push(") r CROSS JOIN workloads w CROSS JOIN ").push(digests);
                 query.push(" d WHERE w.organization = ").push_bind(organization);
@@ -209,11 +211,11 @@ impl Transaction {
             "namespace, pod, created_at, hex(workload)",
             // Running and ended pods have an index each.
             "SELECT namespace, pod, created_at, workload FROM pod_runs
-             WHERE environment = $1 AND started_at <= $2 AND ended_at IS NULL
+             WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NULL
              UNION ALL
              SELECT namespace, pod, created_at, workload FROM pod_runs
-             WHERE environment = $1 AND started_at <= $2 AND ended_at IS NOT NULL AND ended_at > $2",
-            |query| query.bind(environment).bind(at.micros())
+             WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3",
+            |query| query.bind(organization).bind(environment).bind(at.micros())
         );
         let pod = |row: PodRow| Pod {
             namespace: row.namespace.into(),
@@ -246,6 +248,7 @@ impl Transaction {
     /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.
     pub async fn verdicts(
         &mut self,
+        organization: &str,
         environment: Uuid,
         at: Option<Timestamp>,
     ) -> Result<HashMap<Fingerprint, Verdict>, Error> {
@@ -255,11 +258,13 @@ impl Transaction {
             // Current and ended verdicts have an index each; earlier ones are not read.
             "SELECT fingerprint, compliance, CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed,
                     reasons
-             FROM (SELECT * FROM verdicts WHERE environment = $1 AND from_at <= $2 AND until_at IS NULL
+             FROM (SELECT * FROM verdicts
+                   WHERE organization = $1 AND environment = $2 AND from_at <= $3 AND until_at IS NULL
                    UNION ALL
                    SELECT * FROM verdicts
-                   WHERE environment = $1 AND from_at <= $2 AND until_at IS NOT NULL AND until_at > $2) v",
-            |query| query.bind(environment).bind(as_of(at))
+                   WHERE organization = $1 AND environment = $2 AND from_at <= $3 AND until_at IS NOT NULL
+                     AND until_at > $3) v",
+            |query| query.bind(organization).bind(environment).bind(as_of(at))
         );
         let parse = |row: VerdictRow| {
             let verdict = verdict(Some(&row.compliance), row.is_allowed != 0, Some(&row.reasons))?;
@@ -269,23 +274,29 @@ impl Transaction {
     }
 
     /// The history of an environment around a point in time.
-    pub async fn history_at(&mut self, environment: Uuid, at: Timestamp) -> Result<HistoryAt, Error> {
+    pub async fn history_at(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: Timestamp,
+    ) -> Result<HistoryAt, Error> {
         // The ends of a gap are excluded: a report was received at each.
         const SELECT: &str = "
             SELECT e.horizon_at,
-                   (SELECT s.received_at FROM snapshots s WHERE s.environment = e.id ORDER BY s.snapshot LIMIT 1)
-                     AS first_report_at,
+                   (SELECT s.received_at FROM snapshots s WHERE s.organization = $1 AND s.environment = $2
+                    ORDER BY s.snapshot LIMIT 1) AS first_report_at,
                    (SELECT s.snapshot FROM snapshots s
-                    WHERE s.environment = e.id AND s.received_at <= $2
-                      AND (s.superseded_at IS NULL OR s.superseded_at > $2)
+                    WHERE s.organization = $1 AND s.environment = $2 AND s.received_at <= $3
+                      AND (s.superseded_at IS NULL OR s.superseded_at > $3)
                     ORDER BY s.received_at DESC LIMIT 1) AS snapshot,
                    g.from_at, g.to_at
             FROM environments e
-              LEFT JOIN gaps g ON g.environment = e.id AND g.to_at > $2
-                AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x WHERE x.environment = e.id AND x.from_at < $2)
-            WHERE e.id = $1
+              LEFT JOIN gaps g ON g.organization = $1 AND g.environment = $2 AND g.to_at > $3
+                AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x
+                                 WHERE x.organization = $1 AND x.environment = $2 AND x.from_at < $3)
+            WHERE e.organization = $1 AND e.id = $2
             LIMIT 1";
-        let row: HistoryAtRow = fetch_one!(self, SELECT, environment, at);
+        let row: HistoryAtRow = fetch_one!(self, SELECT, organization, environment, at);
         let HistoryAtRow { horizon_at, first_report_at, snapshot, from_at, to_at } = row;
         Ok(HistoryAt { horizon_at, first_report_at, snapshot, gap: from_at.zip(to_at) })
     }

@@ -49,13 +49,13 @@ impl Transaction {
     ) -> Result<Vec<EnvironmentSettings>, Error> {
         Ok(on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT e.name, COALESCE(e.description, '') AS description, e.created_at, e.last_report_at,
+                "SELECT e.name, e.description, e.created_at, e.last_report_at,
                         e.compliance, e.silent_after,
                         e.compliant_until,
                         EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
                                   AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,
                         (SELECT s.received_at FROM snapshots s
-                         WHERE s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
+                         WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
                  FROM environments e WHERE e.organization = ",
             );
             query.push_bind(organization);

@@ -1,5 +1,5 @@
 //! The queue of environments to be evaluated. It is filled by a bootstrap file, an expiry, an attestation of an
-//! allow-listed artifact or of one that runs in many environments, and an evaluation by another version of the program.
+//! allow-listed artifact or of one that runs in many environments.
 //!
 //! Any replica takes environments from the queue and evaluates them in the same transaction.
 
@@ -39,23 +39,6 @@ pub struct QueueBacklog {
     pub oldest: Option<Timestamp>,
 }
 
-/// The environments `e` of open organizations that time or another version of the program made due, and that are not
-/// queued yet; `$1` is the current time. Each part has an index of its own. An environment may be in both.
-macro_rules! due {
-    ($select:literal, $end:literal) => {
-        concat!(
-            $select,
-            " FROM (SELECT id FROM environments WHERE evaluate_at <= $1
-                    UNION ALL
-                    SELECT id FROM environments WHERE snapshot > 0 AND (counted_at IS NULL OR counted_at <> evaluated_at)
-                   ) due JOIN environments e ON e.id = due.id JOIN organizations o ON o.name = e.organization
-              WHERE o.closed_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)",
-            $end
-        )
-    };
-}
-
 impl Transaction {
     /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
     /// artifacts, or of all. An environment that is queued already keeps its cause, and all of its artifacts are evaluated.
@@ -73,59 +56,79 @@ impl Transaction {
             self,
             |query| {
                 query.push(
-                    "INSERT INTO evaluation_queue (environment, organization, cause, queued_at, artifacts)",
+                    "INSERT INTO evaluation_queue (organization, environment, cause, queued_at, artifacts)",
                 );
-                query.push(" SELECT id, ").push_bind(organization).push(", ").push_bind(&cause);
-                query.push(", ").push_bind(at.micros()).push(", ").push_bind(&artifacts);
+                query.push(" SELECT organization, id, ").push_bind(&cause).push(", ").push_bind(at.micros());
+                query.push(", ").push_bind(&artifacts);
                 query.push(" FROM environments WHERE organization = ").push_bind(organization);
                 query.push(" AND snapshot > 0 AND name IN");
             },
             environments,
-            " ORDER BY id ON CONFLICT (environment) DO UPDATE SET artifacts = NULL"
+            " ORDER BY id ON CONFLICT (organization, environment) DO UPDATE SET artifacts = NULL"
         );
         Ok(())
     }
 
     /// The organizations with environments that are due by [`queue_due`](Self::queue_due).
     pub async fn due_organizations(&mut self, now: Timestamp) -> Result<Vec<String>, Error> {
-        const SELECT: &str = due!("SELECT DISTINCT e.organization", " ORDER BY e.organization");
+        const SELECT: &str = "
+            SELECT o.name FROM organizations o
+            WHERE o.closed_at IS NULL AND EXISTS
+              (SELECT 1 FROM environments e
+               WHERE e.organization = o.name AND e.evaluate_at <= $1 AND NOT EXISTS
+                 (SELECT 1 FROM evaluation_queue q WHERE q.organization = o.name AND q.environment = e.id))
+            ORDER BY o.name";
         Ok(fetch_scalars!(self, SELECT, now))
     }
 
-    /// Queues the environments of an organization in which an allow-list entry expired, and those that another version of
-    /// the program evaluated or has never evaluated. The caller has locked the organization's verdicts exclusively, so that
-    /// transactions that queue the same environments cannot deadlock.
+    /// Queues the environments of an organization in which an allow-list entry or an attestation expired. The caller has
+    /// locked the organization's verdicts exclusively, so that transactions that queue the same environments cannot deadlock.
     pub async fn queue_due(
         &mut self,
         organization: &str,
         cause: &Cause,
         now: Timestamp,
     ) -> Result<(), Error> {
-        const QUEUE: &str = due!(
-            "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
-             SELECT e.id, e.organization, $2, $1",
-            " AND e.organization = $3 ON CONFLICT DO NOTHING"
-        );
-        execute!(self, QUEUE, now, json(cause)?, organization);
+        const QUEUE: &str = "
+            INSERT INTO evaluation_queue (organization, environment, cause, queued_at)
+            SELECT organization, id, $1, $2 FROM environments WHERE organization = $3 AND evaluate_at <= $2
+            ON CONFLICT DO NOTHING";
+        execute!(self, QUEUE, json(cause)?, now, organization);
         Ok(())
     }
 
-    /// The first queued environments; organizations alternate.
+    /// Environments that were queued first; organizations alternate.
     pub async fn queued_evaluations(&mut self, limit: usize) -> Result<Vec<QueuedEnvironment>, Error> {
+        const ORGANIZATIONS: &str = "
+            SELECT o.name FROM organizations o JOIN evaluation_queue q ON q.organization = o.name
+            GROUP BY o.name ORDER BY MIN(q.queued_at), o.name LIMIT $1";
         const SELECT: &str = "
             SELECT q.environment, q.organization, e.name, q.cause, q.artifacts
-            FROM evaluation_queue q JOIN environments e ON e.id = q.environment
-            ORDER BY ROW_NUMBER() OVER (PARTITION BY q.organization ORDER BY q.queued_at, q.environment),
-                     q.queued_at, q.environment
-            LIMIT $1";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        Ok(fetch_all!(self, SELECT, limit))
+            FROM evaluation_queue q JOIN environments e ON e.organization = q.organization AND e.id = q.environment
+            WHERE q.organization = $1 ORDER BY q.queued_at, q.environment LIMIT $2";
+        let to_i64 = |limit: usize| i64::try_from(limit).unwrap_or(i64::MAX);
+        let organizations: Vec<String> = fetch_scalars!(self, ORGANIZATIONS, to_i64(limit));
+        let share = to_i64(limit.checked_div(organizations.len()).unwrap_or_default());
+        let mut by_organization = Vec::with_capacity(organizations.len());
+        for organization in &organizations {
+            let queued: Vec<QueuedEnvironment> = fetch_all!(self, SELECT, organization, share);
+            by_organization.push(queued.into_iter());
+        }
+        let mut queued = Vec::new();
+        loop {
+            let before = queued.len();
+            queued.extend(by_organization.iter_mut().filter_map(Iterator::next));
+            if queued.len() == before {
+                return Ok(queued);
+            }
+        }
     }
 
     /// Takes environments from the queue, except those that another replica has taken. With artifacts: except those that
     /// were queued for other artifacts meanwhile.
     pub async fn take_evaluations(
         &mut self,
+        organization: &str,
         environments: impl IntoIterator<Item = Uuid>,
         artifacts: Option<&BTreeSet<Fingerprint>>,
     ) -> Result<Vec<Uuid>, Error> {
@@ -138,8 +141,11 @@ impl Transaction {
         let taken: Vec<(Uuid,)> = fetch_for_all!(
             self,
             |query| {
-                query.push("DELETE FROM evaluation_queue WHERE environment IN (SELECT environment FROM evaluation_queue");
-                query.push(" WHERE ");
+                query.push("DELETE FROM evaluation_queue WHERE organization = ").push_bind(organization);
+                query.push(
+                    " AND environment IN (SELECT environment FROM evaluation_queue WHERE organization = ",
+                );
+                query.push_bind(organization).push(" AND ");
                 if let Some(artifacts) = &artifacts {
                     query.push("artifacts = ").push_bind(artifacts).push(" AND ");
                 }
@@ -153,7 +159,8 @@ impl Transaction {
 
     /// The length of the queue.
     pub async fn queue_backlog(&mut self) -> Result<QueueBacklog, Error> {
-        const SELECT: &str = "SELECT COUNT(*), MIN(queued_at) FROM evaluation_queue";
+        const SELECT: &str = "
+            SELECT COUNT(*), MIN(q.queued_at) FROM organizations o JOIN evaluation_queue q ON q.organization = o.name";
         let (waiting, oldest) = fetch_one!(self, SELECT);
         Ok(QueueBacklog { waiting, oldest })
     }

@@ -57,11 +57,11 @@ impl Transaction {
         let events: Vec<(Uuid, &NewEvent)> = events.iter().map(|event| (Uuid::now_v7(), event)).collect();
         insert!(
             self,
-            "INSERT INTO events (id, organization, environment, kind, occurred_at, content) ",
+            "INSERT INTO events (organization, id, environment, kind, occurred_at, content) ",
             "",
             &events,
             |values, (id, event)| {
-                values.push_bind(*id).push_bind(organization).push_bind(event.environment);
+                values.push_bind(organization).push_bind(*id).push_bind(event.environment);
                 values.push_bind(event.trigger.as_str()).push_bind(at.micros()).push_bind(&event.content);
             }
         );
@@ -73,7 +73,7 @@ impl Transaction {
                 groups.entry(group).or_default().push(*id);
             }
         }
-        self.queue(groups, at).await
+        self.queue(organization, groups, at).await
     }
 
     /// Records a checkpoint of the organization's log for the targets that ask for it. Every event refers to an environment:
@@ -96,10 +96,16 @@ impl Transaction {
     }
 
     /// Inserts notifications for the events of each group, which are in order of creation.
-    async fn queue(&mut self, groups: BTreeMap<Group, Vec<Uuid>>, at: Timestamp) -> Result<Queued, Error> {
-        let waiting = self.waiting(&groups).await?;
+    async fn queue(
+        &mut self,
+        organization: &str,
+        groups: BTreeMap<Group, Vec<Uuid>>,
+        at: Timestamp,
+    ) -> Result<Queued, Error> {
+        let waiting = self.waiting(organization, &groups).await?;
         let full = waiting.values().filter(|ids| ids.len() >= MAX_WAITING);
-        let replaced = self.remove_waiting(full.filter_map(|ids| ids.iter().max().copied())).await?;
+        let replaced =
+            self.remove_waiting(organization, full.filter_map(|ids| ids.iter().max().copied())).await?;
         let matches: usize = groups.values().map(Vec::len).sum();
         let mut notifications = Vec::new();
         for (group, events) in groups {
@@ -114,12 +120,12 @@ impl Transaction {
         let notifications: Vec<_> = ids.into_iter().zip(notifications).collect();
         insert!(
             self,
-            "INSERT INTO notifications (id, event, target, created_at, due_at, attempts, environment, kind, priority,
-                                        merged_events) ",
+            "INSERT INTO notifications (organization, id, event, target, created_at, due_at, attempts, environment, kind,
+                                        priority, merged_events) ",
             "",
             &notifications,
             |values, (id, (event, group, merged_events))| {
-                values.push_bind(*id).push_bind(*event).push_bind(group.target);
+                values.push_bind(organization).push_bind(*id).push_bind(*event).push_bind(group.target);
                 // 0: due immediately, independent of clocks.
                 values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
                 values.push_bind(group.environment).push_bind(group.trigger.as_str());
@@ -133,6 +139,7 @@ impl Transaction {
     /// The waiting notifications of each group.
     async fn waiting(
         &mut self,
+        organization: &str,
         groups: &BTreeMap<Group, Vec<Uuid>>,
     ) -> Result<HashMap<Group, Vec<Uuid>>, Error> {
         let environments: BTreeSet<Uuid> = groups.keys().map(|group| group.environment).collect();
@@ -140,8 +147,9 @@ impl Transaction {
         let rows: Vec<WaitingRow> = fetch_for_all!(
             self,
             |query| {
-                query.push(SELECT_ROWS);
-                query.push("COALESCE(sent_at, dropped_at) IS NULL AND attempts = 0 AND environment IN (");
+                query.push(SELECT_ROWS).push_bind(organization);
+                query
+                    .push(" AND COALESCE(sent_at, dropped_at) IS NULL AND attempts = 0 AND environment IN (");
                 let mut list = query.separated(", ");
                 for environment in &environments {
                     list.push_bind(*environment);
@@ -164,6 +172,7 @@ impl Transaction {
     /// Removes those of these notifications that still wait. Returns their numbers of merged events.
     async fn remove_waiting(
         &mut self,
+        organization: &str,
         ids: impl Iterator<Item = Uuid>,
     ) -> Result<HashMap<Group, i64>, Error> {
         // CASE, so that the primary key is used, and no index of pending rows. Skips rows that a replica is leasing.
@@ -177,7 +186,7 @@ impl Transaction {
         let rows: Vec<WaitingRow> = fetch_for_all!(
             self,
             |query| {
-                query.push(SELECT_ROWS).push("id IN");
+                query.push(SELECT_ROWS).push_bind(organization).push(" AND id IN");
             },
             ids,
             end
@@ -185,7 +194,8 @@ impl Transaction {
         for_all!(
             self,
             |query| {
-                query.push("DELETE FROM notifications WHERE id IN");
+                query.push("DELETE FROM notifications WHERE organization = ").push_bind(organization);
+                query.push(" AND id IN");
             },
             rows.iter().map(|row| row.id)
         );
@@ -229,7 +239,8 @@ struct WaitingRow {
     merged_events: i64,
 }
 
-const SELECT_ROWS: &str = "SELECT id, target, environment, kind, merged_events FROM notifications WHERE ";
+const SELECT_ROWS: &str =
+    "SELECT id, target, environment, kind, merged_events FROM notifications WHERE organization = ";
 
 impl WaitingRow {
     fn group(&self) -> Result<Group, Error> {

@@ -34,8 +34,8 @@ struct LatestRow {
     is_compliant: i64,
     attestation: Id,
     created_at: i64,
-    kind: Option<String>,
-    trail: Option<Id>,
+    kind: String,
+    trail: Id,
 }
 
 /// An artifact that a pipeline reported in a flow.
@@ -150,14 +150,14 @@ impl Transaction {
         evidence: &mut BTreeMap<Fingerprint, Evidence>,
     ) -> Result<(), Error> {
         let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
-        let counts = self.test_counts(counted.map(|row| row.attestation.0).collect()).await?;
+        let counts = self.test_counts(organization, counted.map(|row| row.attestation.0).collect()).await?;
         let authors = if needs.authors {
-            self.authors(latest.iter().map(|row| row.attestation.0).collect()).await?
+            self.authors(organization, latest.iter().map(|row| row.attestation.0).collect()).await?
         } else {
             HashMap::new()
         };
         let trails = if needs.trails {
-            let attested = latest.iter().filter_map(|row| row.trail).map(|trail| trail.0);
+            let attested = latest.iter().map(|row| row.trail.0);
             let trails = attested.chain(reported.iter().filter_map(|row| row.trail)).collect();
             self.trail_compliance(organization, &trails).await?
         } else {
@@ -179,12 +179,12 @@ impl Transaction {
             let (tests, skipped) = counts.get(&row.attestation.0).copied().unwrap_or_default();
             let flow = held_by(evidence, row.flow, &tags);
             let latest = AttestationEvidence {
-                kind: row.kind.unwrap_or_default(),
+                kind: row.kind,
                 passes: row.is_compliant != 0,
                 created_at: Timestamp::from_micros(row.created_at),
                 tests,
                 skipped,
-                trail: row.trail.and_then(|id| trails.get(&id.0)).map(trail),
+                trail: trails.get(&row.trail.0).map(trail),
             };
             flow.attestations.insert(row.name, latest);
         }
@@ -239,7 +239,7 @@ impl Transaction {
             Self::Sqlite(transaction) => {
                 let mut query = sqlx::QueryBuilder::new(
                     "SELECT json_group_array(json_array(hex(fingerprint), flow, name, is_compliant, hex(attestation),
-                       created_at, kind, CASE WHEN trail IS NOT NULL THEN hex(trail) END)) FROM (",
+                       created_at, kind, hex(trail))) FROM (",
                 );
                 push_filter!(query);
                 query.push(" AND fingerprint IN (SELECT unhex(value) FROM json_each(");
@@ -304,11 +304,15 @@ impl Transaction {
     /// The numbers of tests that ran and of skipped tests of each of these attestations.
     async fn test_counts(
         &mut self,
+        organization: &str,
         attestations: BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, (u32, u32)>, Error> {
         let rows: Vec<(Uuid, String)> = fetch_for_all!(
             self,
-            |query| query.push("SELECT id, results FROM attestations WHERE id IN"),
+            |query| {
+                query.push("SELECT id, results FROM attestations WHERE organization = ");
+                query.push_bind(organization).push(" AND id IN");
+            },
             attestations,
             ""
         );
@@ -322,12 +326,19 @@ impl Transaction {
     }
 
     /// The authors of the commits that attestations name: as in git, and their names at the provider.
-    async fn authors(&mut self, attestations: BTreeSet<Uuid>) -> Result<HashMap<Uuid, Vec<String>>, Error> {
+    async fn authors(
+        &mut self,
+        organization: &str,
+        attestations: BTreeSet<Uuid>,
+    ) -> Result<HashMap<Uuid, Vec<String>>, Error> {
         let rows: Vec<(Uuid, Json<GitCommit>)> = fetch_for_all!(
             self,
-            |query| query.push(
-                "SELECT id, git_commit_info FROM attestations WHERE git_commit_info IS NOT NULL AND id IN"
-            ),
+            |query| {
+                query.push(
+                    "SELECT id, git_commit_info FROM attestations WHERE git_commit_info IS NOT NULL AND organization = ",
+                );
+                query.push_bind(organization).push(" AND id IN");
+            },
             attestations,
             ""
         );
@@ -368,14 +379,16 @@ impl Transaction {
     /// The artifacts whose latest attestations are in a trail, and those that were reported in it, at most `limit`.
     pub async fn artifacts_of_trail(
         &mut self,
+        organization: &str,
         trail: Uuid,
         limit: usize,
     ) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "
-            SELECT fingerprint FROM (SELECT fingerprint FROM latest_attestations WHERE trail = $1 UNION
-                                     SELECT fingerprint FROM reported_artifacts WHERE trail = $1 LIMIT $2) AS held";
+            SELECT fingerprint FROM (
+              SELECT fingerprint FROM latest_attestations WHERE organization = $1 AND trail = $2
+              UNION SELECT fingerprint FROM reported_artifacts WHERE organization = $1 AND trail = $2 LIMIT $3) AS held";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, trail, limit);
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, organization, trail, limit);
         Ok(artifacts.into_iter().collect())
     }
 }

@@ -66,7 +66,7 @@ pub struct ListedFlow {
 #[derive(sqlx::FromRow)]
 struct ListedRow {
     name: String,
-    description: Option<String>,
+    description: String,
     created_at: Timestamp,
     latest_trail: Option<Uuid>,
     trail_changed_at: Option<Timestamp>,
@@ -142,7 +142,7 @@ impl Transaction {
             push_filter!(query, organization, filter);
             query.push(
                 ") AS total, CAST(COALESCE(SUM(p.size), 0) AS BIGINT) AS size FROM (
-                   SELECT 500 + 6 * COALESCE(octet_length(f.description), 0)
+                   SELECT 500 + 6 * octet_length(f.description)
                           + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
                                           WHERE t.organization = f.organization AND t.flow = f.name
                                             AND t.closed_at IS NULL), 0) AS size",
@@ -188,7 +188,7 @@ impl Transaction {
         let flow = |row: ListedRow| {
             let latest = row.trail_changed_at.max(row.attested_at).max(row.artifact_at);
             ListedFlow {
-                description: row.description.unwrap_or_default(),
+                description: row.description,
                 created_at: row.created_at,
                 latest_activity_at: latest,
                 latest_state: row.latest_trail.and_then(|trail| Some(states.get(&trail)?.1)),
@@ -232,14 +232,14 @@ impl Transaction {
         body: &TemplateBody,
         now: Timestamp,
     ) -> Result<bool, Error> {
-        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
         let content = json(body)?;
         if let Some(open) = self.open_template(organization, flow).await? {
             if open.content == content {
                 return Ok(false);
             }
-            execute!(self, CLOSE, now, open.id);
-            self.log().row(Kind::TemplateEnd, open.id);
+            execute!(self, CLOSE, now, organization, open.id);
+            self.log().row(organization, Kind::TemplateEnd, open.id);
         }
         self.insert_template(organization, flow, &content, now, None).await?;
         Ok(true)
@@ -291,9 +291,9 @@ impl Transaction {
             WHERE organization = $2 AND flow = $3";
         let id = Uuid::now_v7();
         execute!(self, INSERT, id, organization, flow, content, now, closed_at);
-        self.log().row(Kind::Template, id);
+        self.log().row(organization, Kind::Template, id);
         if closed_at.is_some() {
-            self.log().row(Kind::TemplateEnd, id);
+            self.log().row(organization, Kind::TemplateEnd, id);
         }
         Ok(id)
     }

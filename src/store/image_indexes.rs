@@ -83,7 +83,7 @@ impl Transaction {
             }
         );
         execute!(self, AGE, organization, flow, index.fingerprint, MAX_INDEXES - 1);
-        self.log().row(Kind::ImageIndex, id);
+        self.log().row(organization, Kind::ImageIndex, id);
         Ok(true)
     }
 

@@ -154,8 +154,10 @@ impl Transaction {
             };
         }
         const NAMED: &str = select!("organization = $1 AND name = $2");
-        const RENAMED: &str =
-            select!("id IN (SELECT repository FROM repository_names WHERE organization = $1 AND name = $2)");
+        const RENAMED: &str = select!(
+            "organization = $1
+             AND id IN (SELECT repository FROM repository_names WHERE organization = $1 AND name = $2)"
+        );
         let mut repositories = Vec::new();
         for select in [NAMED, RENAMED] {
             if repositories.is_empty() {
@@ -179,16 +181,17 @@ impl Transaction {
                     concat!(
                         "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
                                 e.last_report_at, e.silent_after, e.compliant_until,
-                                (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id)
-                                  AS last_evaluated_at,
+                                (SELECT e.evaluated_at FROM evaluation_queue q
+                                 WHERE q.organization = e.organization AND q.environment = e.id) AS last_evaluated_at,
                                 e.absence, v.compliance
                          FROM ",
                         $artifacts,
                         " CROSS JOIN environments e
                            LEFT JOIN verdicts v
-                             ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                             ON v.organization = r.organization AND v.environment = r.environment
+                               AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
                          WHERE r.organization = $1 AND r.ended_at IS NULL
-                           AND e.id = r.environment AND e.last_report_at IS NOT NULL AND ",
+                           AND e.organization = r.organization AND e.id = r.environment AND e.last_report_at IS NOT NULL AND ",
                         $condition
                     ),
                     |query| query.bind(organization).bind(repository)

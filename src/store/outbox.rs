@@ -32,6 +32,8 @@ pub struct DueTarget {
 /// A notification that only this replica sends until the lease ends.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct LeasedNotification {
+    /// The organization.
+    pub organization: String,
     /// Its identifier, the same for each attempt.
     pub id: Uuid,
     /// The identifier of the target's row.
@@ -53,6 +55,8 @@ pub struct LeasedNotification {
 /// A failed attempt to send a notification.
 #[derive(Debug, Clone, Copy)]
 pub struct FailedDelivery<'a> {
+    /// The organization.
+    pub organization: &'a str,
     /// The notification.
     pub notification: Uuid,
     /// The target.
@@ -77,7 +81,8 @@ pub struct OutboxBacklog {
 }
 
 /// Ends a lease, unless another replica leased the target since.
-const RETURN: &str = "UPDATE targets SET leased_until = 0 WHERE id = $1 AND leased_until = $2";
+const RETURN: &str =
+    "UPDATE targets SET leased_until = 0 WHERE organization = $1 AND id = $2 AND leased_until = $3";
 
 /// The latest end of a lease that the current clock can have made. One that ends later is from before the clock was set
 /// back, and has no effect.
@@ -103,9 +108,11 @@ impl Transaction {
         const SELECT: &str = "
             SELECT t.id, t.organization, t.action, a.name AS action_name, t.name, t.kind,
                    (SELECT MIN(n.due_at) FROM notifications n
-                    WHERE n.target = t.id AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
-            FROM targets t JOIN organizations o ON o.name = t.organization
-            JOIN actions a ON a.organization = t.organization AND a.number = t.action
+                    WHERE n.organization = t.organization AND n.target = t.id
+                      AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
+            FROM organizations o
+              JOIN targets t ON t.organization = o.name
+              JOIN actions a ON a.organization = o.name AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL
               AND NOT (t.leased_until > $1 AND t.leased_until <= $2)";
         let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT, now, latest_end(now, lease));
@@ -123,55 +130,58 @@ impl Transaction {
     /// about compliance, then the longest overdue.
     pub async fn lease(
         &mut self,
-        targets: &[Uuid],
+        targets: impl IntoIterator<Item = &DueTarget>,
         now: Timestamp,
         lease: Duration,
     ) -> Result<Vec<LeasedNotification>, Error> {
         const FIRST: &str = "
             SELECT id FROM notifications
-            WHERE target = $1 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $2
+            WHERE organization = $1 AND target = $2 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $3
             ORDER BY priority, due_at, id LIMIT 1";
         const TAKE: &str = "
             UPDATE targets SET leased_until = $1
-            WHERE id = $2 AND NOT (leased_until > $3 AND leased_until <= $4)";
+            WHERE organization = $2 AND id = $3 AND NOT (leased_until > $4 AND leased_until <= $5)";
         // Does not wait for others that have locked the target.
         const TAKE_FREE: &str = "
             UPDATE targets SET leased_until = $1
-            WHERE id = (SELECT id FROM targets WHERE id = $2 AND NOT (leased_until > $3 AND leased_until <= $4)
-                        FOR NO KEY UPDATE SKIP LOCKED)";
+            WHERE organization = $2 AND id =
+              (SELECT id FROM targets
+               WHERE organization = $2 AND id = $3 AND NOT (leased_until > $4 AND leased_until <= $5)
+               FOR NO KEY UPDATE SKIP LOCKED)";
         // Skips rows that another replica is leasing, or that are being merged.
         const FIRST_FREE: &str = "
             SELECT id FROM notifications
-            WHERE target = $1 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $2
+            WHERE organization = $1 AND target = $2 AND COALESCE(sent_at, dropped_at) IS NULL AND due_at <= $3
             ORDER BY priority, due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED";
         const LEASE: &str = "
-            UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE id = $2
-            RETURNING id, target, due_at AS leased_until, (SELECT environment FROM events WHERE events.id = event) AS environment,
-                      (SELECT content FROM events WHERE events.id = event) AS content, created_at, attempts,
-                      merged_events";
+            UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE organization = $2 AND id = $3
+            RETURNING organization, id, target, due_at AS leased_until, environment,
+                      (SELECT v.content FROM events v WHERE v.organization = $2 AND v.id = event) AS content,
+                      created_at, attempts, merged_events";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
-        for target in targets {
+        for DueTarget { organization, id: target, .. } in targets {
             // Before its notifications, as in `record_failure`.
             let take = if matches!(self, Self::Sqlite(_)) { TAKE } else { TAKE_FREE };
-            if execute!(self, take, until, target, now, latest_end(now, lease)) == 0 {
+            if execute!(self, take, until, organization, target, now, latest_end(now, lease)) == 0 {
                 continue;
             }
             let first: Option<Uuid> = match self {
                 Self::Sqlite(transaction) => {
-                    let first = sqlx::query_scalar(FIRST).bind(target).bind(now.micros());
+                    let first = sqlx::query_scalar(FIRST).bind(organization).bind(target).bind(now.micros());
                     first.fetch_optional(&mut **transaction).await?
                 }
                 Self::Postgres(transaction) => {
-                    let first = sqlx::query_scalar(FIRST_FREE).bind(target).bind(now.micros());
+                    let first = sqlx::query_scalar(FIRST_FREE).bind(organization).bind(target);
+                    let first = first.bind(now.micros());
                     first.fetch_optional(&mut **transaction).await?
                 }
             };
             let Some(id) = first else {
-                execute!(self, RETURN, target, until);
+                execute!(self, RETURN, organization, target, until);
                 continue;
             };
-            leased.push(fetch_one!(self, LEASE, until, id));
+            leased.push(fetch_one!(self, LEASE, until, organization, id));
         }
         Ok(leased)
     }
@@ -179,11 +189,13 @@ impl Transaction {
     /// Records that a notification was sent. Locks the target before the notification, as
     /// [`record_failure`](Self::record_failure) does, so that replicas cannot deadlock.
     pub async fn record_sent(&mut self, leased: &LeasedNotification, at: Timestamp) -> Result<(), Error> {
-        const SENT: &str = "UPDATE notifications SET sent_at = $1, last_error = NULL WHERE id = $2";
-        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE id = $2";
-        execute!(self, SUCCESS, at, leased.target);
-        execute!(self, RETURN, leased.target, leased.leased_until);
-        execute!(self, SENT, at, leased.id);
+        const SENT: &str = "
+            UPDATE notifications SET sent_at = $1, last_error = NULL WHERE organization = $2 AND id = $3";
+        const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE organization = $2 AND id = $3";
+        let organization = &leased.organization;
+        execute!(self, SUCCESS, at, organization, leased.target);
+        execute!(self, RETURN, organization, leased.target, leased.leased_until);
+        execute!(self, SENT, at, organization, leased.id);
         Ok(())
     }
 
@@ -194,26 +206,29 @@ impl Transaction {
     pub async fn record_failure(&mut self, failed: &FailedDelivery<'_>, at: Timestamp) -> Result<u64, Error> {
         const RETRY: &str = "
             UPDATE notifications SET last_error = $1, due_at = $2
-            WHERE id = $3 AND sent_at IS NULL AND dropped_at IS NULL";
+            WHERE organization = $3 AND id = $4 AND sent_at IS NULL AND dropped_at IS NULL";
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
-            WHERE target = $3 AND created_at < $4 AND COALESCE(sent_at, dropped_at) IS NULL";
-        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE id = $2";
-        execute!(self, FAILURE, at, failed.target);
-        execute!(self, RETURN, failed.target, failed.leased_until);
-        execute!(self, RETRY, failed.last_error, failed.retry_at, failed.notification);
-        Ok(execute!(self, DROP, at, failed.last_error, failed.target, failed.drop_before))
+            WHERE organization = $3 AND target = $4 AND created_at < $5 AND COALESCE(sent_at, dropped_at) IS NULL";
+        const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE organization = $2 AND id = $3";
+        let organization = failed.organization;
+        execute!(self, FAILURE, at, organization, failed.target);
+        execute!(self, RETURN, organization, failed.target, failed.leased_until);
+        execute!(self, RETRY, failed.last_error, failed.retry_at, organization, failed.notification);
+        Ok(execute!(self, DROP, at, failed.last_error, organization, failed.target, failed.drop_before))
     }
 
     /// Whether a later event began or ended the condition of a notification's event, and has a notification for its target.
-    pub async fn is_superseded(&mut self, notification: Uuid) -> Result<bool, Error> {
+    pub async fn is_superseded(&mut self, organization: &str, notification: Uuid) -> Result<bool, Error> {
         const SELECT: &str = "
-            SELECT e.kind, later.kind FROM notifications n JOIN events e ON e.id = n.event
-            JOIN events later ON later.environment = e.environment AND later.occurred_at > e.occurred_at
-            JOIN notifications m ON m.event = later.id AND m.target = n.target
-            WHERE n.id = $1
+            SELECT e.kind, later.kind
+            FROM notifications n JOIN events e ON e.organization = n.organization AND e.id = n.event
+              JOIN events later ON later.organization = n.organization AND later.environment = e.environment
+                AND later.occurred_at > e.occurred_at
+              JOIN notifications m ON m.organization = n.organization AND m.event = later.id AND m.target = n.target
+            WHERE n.organization = $1 AND n.id = $2
               AND later.kind IN ('ON_NON_COMPLIANT_ENV', 'ON_COMPLIANT_ENV', 'ON_SILENT_ENV', 'ON_REPORTING_ENV')";
-        let kinds: Vec<(String, String)> = fetch_all!(self, SELECT, notification);
+        let kinds: Vec<(String, String)> = fetch_all!(self, SELECT, organization, notification);
         let condition = |kind: &str| kind.parse::<Trigger>().ok().and_then(Trigger::condition);
         Ok(kinds.iter().any(|(kind, later)| condition(kind) == condition(later)))
     }
@@ -222,8 +237,9 @@ impl Transaction {
     pub async fn backlog(&mut self) -> Result<OutboxBacklog, Error> {
         const SELECT: &str = "
             SELECT COUNT(*), MIN(n.created_at)
-            FROM notifications n JOIN targets t ON t.id = n.target
-            JOIN organizations o ON o.name = t.organization
+            FROM organizations o
+              JOIN notifications n ON n.organization = o.name
+              JOIN targets t ON t.organization = o.name AND t.id = n.target
             WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL
               AND o.closed_at IS NULL";
         let (waiting, oldest) = fetch_one!(self, SELECT);

@@ -48,10 +48,12 @@ macro_rules! select_environments {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.absence,
                    e.compliant_until,
-                   (SELECT e.evaluated_at FROM evaluation_queue q WHERE q.environment = e.id) AS last_evaluated_at,
-                   (SELECT COUNT(*) FROM artifact_runs r WHERE r.environment = e.id AND r.ended_at IS NULL)
-                     AS artifacts,
-                   (SELECT COUNT(*) FROM pod_runs p WHERE p.environment = e.id AND p.ended_at IS NULL) AS pods
+                   (SELECT e.evaluated_at FROM evaluation_queue q
+                    WHERE q.organization = e.organization AND q.environment = e.id) AS last_evaluated_at,
+                   (SELECT COUNT(*) FROM artifact_runs r
+                    WHERE r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL) AS artifacts,
+                   (SELECT COUNT(*) FROM pod_runs p
+                    WHERE p.organization = e.organization AND p.environment = e.id AND p.ended_at IS NULL) AS pods
             FROM environments e WHERE ",
             $condition
         )
@@ -97,10 +99,17 @@ impl Transaction {
     }
 
     /// These environments, in this order.
-    pub async fn overview(&mut self, environments: &[Uuid]) -> Result<Vec<EnvironmentOverview>, Error> {
+    pub async fn overview(
+        &mut self,
+        organization: &str,
+        environments: &[Uuid],
+    ) -> Result<Vec<EnvironmentOverview>, Error> {
         let rows: Vec<EnvironmentOverview> = fetch_for_all!(
             self,
-            |query| query.push(select_environments!("e.id IN")),
+            |query| query
+                .push(select_environments!("e.organization = "))
+                .push_bind(organization)
+                .push(" AND e.id IN"),
             environments.iter().copied(),
             ""
         );
@@ -121,6 +130,7 @@ impl Transaction {
     /// The number of events in environments, by hour since a point in time.
     pub async fn events_per_hour(
         &mut self,
+        organization: &str,
         environments: &[EnvironmentOverview],
         since: Timestamp,
     ) -> Result<EventsPerHour, Error> {
@@ -133,7 +143,8 @@ impl Transaction {
                     ") / 3600000000, COUNT(*) FROM events
                      WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ",
                 );
-                query.push_bind(since.micros()).push(" AND environment IN");
+                query.push_bind(since.micros());
+                query.push(" AND organization = ").push_bind(organization).push(" AND environment IN");
             },
             environments.iter().map(|environment| environment.id),
             " GROUP BY 1, 2"

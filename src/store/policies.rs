@@ -145,14 +145,18 @@ impl Transaction {
     /// The contents of policies, by their identifiers.
     pub async fn policy_contents(
         &mut self,
+        organization: &str,
         ids: impl IntoIterator<Item = Uuid>,
     ) -> Result<HashMap<Uuid, String>, Error> {
         let rows: Vec<(Uuid, String)> = fetch_for_all!(
             self,
-            |query| query.push(
-                "SELECT id, content FROM (SELECT id, content FROM policies
-                                          UNION ALL SELECT id, content FROM policy_versions) p WHERE id IN"
-            ),
+            |query| {
+                query.push(
+                    "SELECT id, content FROM (SELECT organization, id, content FROM policies
+                       UNION ALL SELECT organization, id, content FROM policy_versions) p WHERE organization = ",
+                );
+                query.push_bind(organization).push(" AND id IN");
+            },
             ids,
             ""
         );
@@ -237,7 +241,7 @@ impl Transaction {
             let insert = insert.bind(new.needs_trails).bind(new.is_declared).bind(new.created_by);
             insert.bind(at.micros()).execute(connection).await?;
         });
-        self.log().row(Kind::PolicyVersion, id);
+        self.log().row(organization, Kind::PolicyVersion, id);
         Ok(last + 1)
     }
 
@@ -253,7 +257,7 @@ impl Transaction {
             RETURNING id";
         let closed: Option<Uuid> = fetch_optional_scalar!(self, CLOSE, at, organization, name);
         if let Some(id) = closed {
-            self.log().row(Kind::PolicyVersionEnd, id);
+            self.log().row(organization, Kind::PolicyVersionEnd, id);
         }
         Ok(())
     }
@@ -296,31 +300,36 @@ impl Transaction {
         let new: Vec<_> = attached.iter().map(|pair| (Uuid::now_v7(), pair)).collect();
         insert!(
             self,
-            "INSERT INTO policy_attachments (id, organization, environment, policy, is_declared, attached_by, attached_at) ",
+            "INSERT INTO policy_attachments (organization, id, environment, policy, is_declared, attached_by, attached_at) ",
             "",
             &new,
             |values, (id, (environment, policy))| {
-                values.push_bind(*id).push_bind(organization).push_bind(*environment);
+                values.push_bind(organization).push_bind(*id).push_bind(*environment);
                 values.push_bind(*policy).push_bind(is_declared).push_bind(by).push_bind(at.micros());
             }
         );
         for (id, _) in new {
-            self.log().row(Kind::Attachment, id);
+            self.log().row(organization, Kind::Attachment, id);
         }
         Ok(())
     }
 
     /// Closes attachments.
-    pub async fn detach_policies(&mut self, attachments: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+    pub async fn detach_policies(
+        &mut self,
+        organization: &str,
+        attachments: Vec<Uuid>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
         for id in &attachments {
-            self.log().row(Kind::AttachmentEnd, *id);
+            self.log().row(organization, Kind::AttachmentEnd, *id);
         }
         for_all!(
             self,
-            |query| query
-                .push("UPDATE policy_attachments SET closed_at = ")
-                .push_bind(at.micros())
-                .push(" WHERE id IN"),
+            |query| {
+                query.push("UPDATE policy_attachments SET closed_at = ").push_bind(at.micros());
+                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
+            },
             attachments
         );
         Ok(())

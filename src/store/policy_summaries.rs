@@ -110,8 +110,10 @@ impl Transaction {
             SELECT e.name AS environment, v.fingerprint, r.name, v.reasons
             FROM policy_attachments a
               JOIN environments e ON e.organization = a.organization AND e.name = a.environment
-              JOIN verdicts v ON v.environment = e.id AND v.until_at IS NULL AND v.compliance = $3
-              JOIN artifact_runs r ON r.environment = e.id AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
+              JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id AND v.until_at IS NULL
+                AND v.compliance = $3
+              JOIN artifact_runs r ON r.organization = e.organization AND r.environment = e.id
+                AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
             WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
             ORDER BY e.name, r.name, v.fingerprint LIMIT $4";
         let rows: Vec<FailingRow> = on!(self, |connection| {

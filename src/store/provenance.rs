@@ -72,10 +72,10 @@ pub struct Source {
     pub commit_sha: Option<String>,
     /// The URL of a page about the commit.
     pub commit_url: Option<String>,
-    /// The flow; `None` if a previous version recorded it.
-    pub flow: Option<String>,
+    /// The flow.
+    pub flow: String,
     /// The name of the token.
-    pub reported_by: Option<String>,
+    pub reported_by: String,
     /// When it was recorded.
     pub recorded_at: Timestamp,
 }
@@ -112,7 +112,8 @@ impl Transaction {
                     "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
                      WHERE r.environment = e.id AND e.organization = ",
                 );
-                query.push_bind(organization).push(" AND r.fingerprint IN");
+                query.push_bind(organization).push(" AND r.organization = ").push_bind(organization);
+                query.push(" AND r.fingerprint IN");
             },
             artifacts.iter().copied(),
             ""
@@ -173,7 +174,7 @@ impl Transaction {
             }
         );
         let keys = || artifacts.iter().copied();
-        let removed: Vec<(Option<String>, Uuid)> = if claim.owned.is_owner {
+        let removed: Vec<(String, Uuid)> = if claim.owned.is_owner {
             fetch_for_all!(
                 self,
                 |query| {
@@ -195,18 +196,17 @@ impl Transaction {
         } else {
             Vec::new()
         };
-        let is_other = |(flow, repository): &(Option<String>, Uuid)| {
-            flow.as_deref() != Some(claim.flow) || *repository != claim.repository
-        };
+        let is_other =
+            |(flow, repository): &(String, Uuid)| flow != claim.flow || *repository != claim.repository;
         let replaced = removed.iter().filter(|removed| is_other(removed)).count();
         for_all!(
             self,
             |query| {
                 query.push(
                     "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
-                                             flow, reported_by, priority, is_owner)
+                                             flow, reported_by, priority)
                      SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                            reported_by, priority, priority > 0 FROM claims c WHERE flow = ",
+                            reported_by, priority FROM claims c WHERE flow = ",
                 );
                 query.push_bind(claim.flow).push(" AND repository = ").push_bind(claim.repository);
                 query.push(
@@ -240,7 +240,7 @@ impl Transaction {
         Ok(ClaimEffect { conflicts: new.into_iter().map(|(count,)| count).sum(), replaced })
     }
 
-    /// The repositories and commits that an artifact was built from: one, or several of a previous version.
+    /// The repositories and commits that an artifact was built from.
     pub async fn sources(
         &mut self,
         organization: &str,
@@ -248,7 +248,7 @@ impl Transaction {
     ) -> Result<AtMost<Source>, Error> {
         const SELECT: &str = "
             SELECT r.name, r.url, p.commit_sha, p.commit_url, p.flow, p.reported_by, p.recorded_at
-            FROM provenance p JOIN repositories r ON r.id = p.repository
+            FROM provenance p JOIN repositories r ON r.organization = p.organization AND r.id = p.repository
             WHERE p.organization = $1 AND p.fingerprint = $2
             ORDER BY p.recorded_at DESC, r.id LIMIT $3";
         self.select_sources(SELECT, organization, artifact).await
@@ -263,7 +263,7 @@ impl Transaction {
         const SELECT: &str = concat!(
             "SELECT r.name, COALESCE(c.url, r.url) AS url, c.commit_sha, c.commit_url, c.flow, c.reported_by,
                     c.recorded_at
-             FROM claims c JOIN repositories r ON r.id = c.repository
+             FROM claims c JOIN repositories r ON r.organization = c.organization AND r.id = c.repository
              WHERE c.organization = $1 AND c.fingerprint = $2 AND ",
             is_conflict!(),
             " ORDER BY c.recorded_at DESC, c.attestation LIMIT $3"
@@ -290,11 +290,11 @@ impl Transaction {
         let rows: Vec<(Fingerprint, i64)> = fetch_for_all!(
             self,
             |query| {
-                query.push(concat!("SELECT fingerprint, COUNT(*) FROM claims c WHERE ", is_conflict!()));
-                query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
+                query.push(concat!("SELECT c.fingerprint, COUNT(*) FROM claims c WHERE ", is_conflict!()));
+                query.push(" AND c.organization = ").push_bind(organization).push(" AND c.fingerprint IN");
             },
             artifacts.iter().copied(),
-            " GROUP BY fingerprint"
+            " GROUP BY c.fingerprint"
         );
         Ok(rows.into_iter().collect())
     }

@@ -21,7 +21,7 @@ pub struct LockedEnvironment {
     pub silent_after: Option<Duration>,
     /// When it was last reported.
     pub last_report_at: Option<Timestamp>,
-    /// The name of the token that reported it last; `None` if a previous version recorded the report.
+    /// The name of the token that reported it last.
     pub reported_by: Option<String>,
     /// The content hash of the last report.
     pub report_hash: Option<Fingerprint>,
@@ -172,8 +172,9 @@ impl Transaction {
                 concat!(
                     "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at,
                             min_artifacts, max_drop_percent, reference_artifacts, absence,
-                            CAST(CASE WHEN counted_at = evaluated_at AND evaluate_at IS NULL AND compliant_until IS NULL
-                                        AND NOT EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)
+                            CAST(CASE WHEN evaluated_at IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
+                                        AND NOT EXISTS (SELECT 1 FROM evaluation_queue q
+                                                        WHERE q.organization = e.organization AND q.environment = e.id)
                                       THEN 1 ELSE 0 END AS BIGINT) AS is_evaluated
                      FROM environments e WHERE organization = $1 AND name = $2",
                     $end
@@ -225,6 +226,7 @@ impl Transaction {
     /// Records a report and the number of the current snapshot.
     pub async fn record_report(
         &mut self,
+        organization: &str,
         environment: Uuid,
         received: ReceivedReport<'_>,
         snapshot: i64,
@@ -232,12 +234,17 @@ impl Transaction {
         const UPDATE: &str = "
             UPDATE environments
             SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
-            WHERE id = $6";
+            WHERE organization = $6 AND id = $7";
         on!(self, |connection| {
             let update =
                 sqlx::query(UPDATE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
             let update = update.bind(received.report_hash.bytes().as_slice()).bind(snapshot);
-            update.bind(received.reported_by).bind(environment).execute(connection).await?;
+            update
+                .bind(received.reported_by)
+                .bind(organization)
+                .bind(environment)
+                .execute(connection)
+                .await?;
         });
         Ok(())
     }
@@ -245,40 +252,45 @@ impl Transaction {
     /// Records that a token confirms a snapshot which another token reported last.
     pub async fn record_confirmation(
         &mut self,
+        organization: &str,
         environment: Uuid,
         snapshot: i64,
         received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         const UPSERT: &str = "
-            INSERT INTO confirmations (environment, snapshot, reported_by, first_at, last_at)
-            VALUES ($1, $2, $3, $4, $4)
-            ON CONFLICT (environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
-        execute!(self, UPSERT, environment, snapshot, received.reported_by, received.at);
+            INSERT INTO confirmations (organization, environment, snapshot, reported_by, first_at, last_at)
+            VALUES ($1, $2, $3, $4, $5, $5)
+            ON CONFLICT (organization, environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
+        execute!(self, UPSERT, organization, environment, snapshot, received.reported_by, received.at);
         Ok(())
     }
 
     /// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
     pub async fn record_absence(
         &mut self,
+        organization: &str,
         environment: Uuid,
         absence: Option<&str>,
         reference: Option<u32>,
     ) -> Result<(), Error> {
-        const UPDATE: &str = "UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE id = $3";
-        execute!(self, UPDATE, absence, reference.map(i64::from), environment);
+        const UPDATE: &str = "
+            UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE organization = $3 AND id = $4";
+        execute!(self, UPDATE, absence, reference.map(i64::from), organization, environment);
         Ok(())
     }
 
     /// Records the environment's compliance when its current snapshot was received.
     pub async fn record_snapshot_compliance(
         &mut self,
+        organization: &str,
         environment: Uuid,
         snapshot: i64,
         compliance: Compliance,
     ) -> Result<(), Error> {
-        const UPDATE: &str = "UPDATE snapshots SET compliance = $1 WHERE environment = $2 AND snapshot = $3";
-        execute!(self, UPDATE, compliance.as_str(), environment, snapshot);
-        if let Some(snapshot) = self.log().snapshot(environment, snapshot) {
+        const UPDATE: &str = "
+            UPDATE snapshots SET compliance = $1 WHERE organization = $2 AND environment = $3 AND snapshot = $4";
+        execute!(self, UPDATE, compliance.as_str(), organization, environment, snapshot);
+        if let Some(snapshot) = self.log().snapshot(organization, environment, snapshot) {
             snapshot.compliance = Some(compliance.as_str().to_owned());
         }
         Ok(())
@@ -287,29 +299,33 @@ impl Transaction {
     /// Records a gap between two reports.
     pub async fn insert_gap(
         &mut self,
+        organization: &str,
         environment: Uuid,
         from: Timestamp,
         to: Timestamp,
     ) -> Result<(), Error> {
-        const INSERT: &str = "INSERT INTO gaps (environment, from_at, to_at) VALUES ($1, $2, $3)";
-        execute!(self, INSERT, environment, from, to);
-        self.log().environment(environment, to).gap_from = Some(from);
+        const INSERT: &str =
+            "INSERT INTO gaps (organization, environment, from_at, to_at) VALUES ($1, $2, $3, $4)";
+        execute!(self, INSERT, organization, environment, from, to);
+        self.log().environment(organization, environment, to).gap_from = Some(from);
         Ok(())
     }
 
     /// Ends the current snapshot, last confirmed at `confirmed`.
     pub async fn supersede_snapshot(
         &mut self,
+        organization: &str,
         environment: Uuid,
         snapshot: i64,
         confirmed: Option<Timestamp>,
         at: Timestamp,
     ) -> Result<(), Error> {
         const SUPERSEDE: &str = "
-            UPDATE snapshots SET superseded_at = $1, confirmed_at = $2 WHERE environment = $3 AND snapshot = $4";
-        let superseded = execute!(self, SUPERSEDE, at, confirmed, environment, snapshot);
+            UPDATE snapshots SET superseded_at = $1, confirmed_at = $2
+            WHERE organization = $3 AND environment = $4 AND snapshot = $5";
+        let superseded = execute!(self, SUPERSEDE, at, confirmed, organization, environment, snapshot);
         if superseded > 0 {
-            self.log().environment(environment, at).previous_confirmed_at = confirmed;
+            self.log().environment(organization, environment, at).previous_confirmed_at = confirmed;
         }
         Ok(())
     }
@@ -317,19 +333,21 @@ impl Transaction {
     /// Starts a snapshot.
     pub async fn insert_snapshot(
         &mut self,
+        organization: &str,
         environment: Uuid,
         snapshot: i64,
         received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         const INSERT: &str = "
-            INSERT INTO snapshots (environment, snapshot, received_at, reported_by, report_hash)
-            VALUES ($1, $2, $3, $4, $5)";
+            INSERT INTO snapshots (organization, environment, snapshot, received_at, reported_by, report_hash)
+            VALUES ($1, $2, $3, $4, $5, $6)";
         on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(environment).bind(snapshot).bind(received.at.micros());
+            let insert = sqlx::query(INSERT).bind(organization).bind(environment).bind(snapshot);
+            let insert = insert.bind(received.at.micros());
             let insert = insert.bind(received.reported_by).bind(received.report_hash.bytes().as_slice());
             insert.execute(connection).await?;
         });
-        self.log().environment(environment, received.at).snapshot = Some(NewSnapshot {
+        self.log().environment(organization, environment, received.at).snapshot = Some(NewSnapshot {
             number: snapshot,
             reported_by: received.reported_by.to_owned(),
             report_hash: received.report_hash,

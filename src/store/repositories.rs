@@ -107,7 +107,7 @@ impl Transaction {
                     return Err(RecordError::Closed);
                 }
                 let mut recorded = self.insert_repository(new, named, &key, at).await?;
-                self.log().revision(Kind::Repository, recorded.id, at);
+                self.log().revision(new.organization, Kind::Repository, recorded.id, at);
                 let (provider, url) = (named.provider(), recorded.url.as_deref());
                 recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
                 return Ok(recorded);
@@ -120,7 +120,7 @@ impl Transaction {
         let adds_id = row.external_id.is_none() && named.id.is_some();
         let mut recorded = self.complete_repository(row.id, new, named, provider.as_ref()).await?;
         if adds_id || provider.is_some() || before != recorded.url {
-            self.log().revision(Kind::Repository, row.id, at);
+            self.log().revision(new.organization, Kind::Repository, row.id, at);
         }
         if provider.is_some() || before != recorded.url {
             let provider = provider.or_else(|| row.known().provider());
@@ -197,18 +197,19 @@ impl Transaction {
             UPDATE repositories
             SET provider = COALESCE($1, provider),
                 url = CASE WHEN $2 AND NOT is_url_of_owner THEN $3
-                           WHEN COALESCE(flow, $4) = $4 THEN COALESCE(url, $3)
+                           WHEN flow = $4 THEN COALESCE(url, $3)
                            ELSE url END,
                 is_url_of_owner = is_url_of_owner OR $2,
                 external_id = COALESCE(external_id, $5),
                 description = COALESCE(description, $6)
-            WHERE id = $7 RETURNING id, url";
+            WHERE organization = $7 AND id = $8 RETURNING id, url";
         let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
         Ok(on!(self, |connection| {
             let update = sqlx::query(UPDATE).bind(provider.map(Provider::as_str));
             let update = update.bind(new.owned.is_owner && named.url.is_some());
             let update = update.bind(named.url.as_ref().map(UrlText::as_str)).bind(new.flow);
-            let update = update.bind(text(&named.id)).bind(text(&named.description)).bind(id);
+            let update = update.bind(text(&named.id)).bind(text(&named.description));
+            let update = update.bind(new.organization).bind(id);
             update.fetch_one(connection).await.and_then(one_from_row)?
         }))
     }
@@ -244,14 +245,15 @@ impl Transaction {
         const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
         const RESTORE: &str = "
             INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                                    reported_by, priority, is_owner)
+                                    reported_by, priority)
             SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by,
-                   priority, priority > 0
+                   priority
             FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint
                                                  ORDER BY c.priority DESC, c.recorded_at, c.flow) AS place
                   FROM claims one
                     JOIN claims c ON c.organization = one.organization AND c.fingerprint = one.fingerprint
-                    JOIN repositories r ON r.id = c.repository AND r.closed_at IS NULL
+                    JOIN repositories r
+                      ON r.organization = c.organization AND r.id = c.repository AND r.closed_at IS NULL
                   WHERE one.organization = $1 AND one.repository = $2
                     AND NOT EXISTS (SELECT 1 FROM provenance p
                                     WHERE p.organization = one.organization AND p.fingerprint = one.fingerprint))
@@ -263,7 +265,7 @@ impl Transaction {
             update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
         });
         let Some(id) = id else { return Ok(false) };
-        self.log().revision(Kind::Repository, id, now);
+        self.log().revision(organization, Kind::Repository, id, now);
         let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
         for change in changes {
             execute!(self, *change, organization, id);

@@ -49,32 +49,38 @@ const MAX_ATTACHMENTS: i64 = 50;
 
 /// Removes pods that ended before the horizon, and returns their workloads. Running pods stay, however old.
 const REMOVE_PODS: &str = "
-    DELETE FROM pod_runs WHERE id IN
-    (SELECT id FROM pod_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3) RETURNING workload";
+    DELETE FROM pod_runs WHERE organization = $1 AND id IN
+    (SELECT id FROM pod_runs WHERE organization = $1 AND environment = $2 AND ended_at < $3 LIMIT $4)
+    RETURNING workload";
 
 /// Removes other rows that ended before the horizon. A snapshot is received before it is superseded, and a gap starts
 /// before it ends: these conditions bound the range of an index.
 const REMOVALS: [&str; 7] = [
-    "DELETE FROM artifact_runs WHERE environment = $1 AND (fingerprint, first_snapshot) IN
-     (SELECT fingerprint, first_snapshot FROM artifact_runs WHERE environment = $1 AND ended_at < $2 LIMIT $3)",
-    "DELETE FROM confirmations WHERE environment = $1 AND (snapshot, reported_by) IN
-     (SELECT c.snapshot, c.reported_by FROM environments e JOIN confirmations c ON c.environment = e.id
-      WHERE e.id = $1 AND c.snapshot < e.snapshot AND c.last_at < $2 LIMIT $3)",
-    "DELETE FROM snapshots WHERE environment = $1 AND snapshot IN
+    "DELETE FROM artifact_runs WHERE organization = $1 AND environment = $2 AND (fingerprint, first_snapshot) IN
+     (SELECT fingerprint, first_snapshot FROM artifact_runs
+      WHERE organization = $1 AND environment = $2 AND ended_at < $3 LIMIT $4)",
+    "DELETE FROM confirmations WHERE organization = $1 AND environment = $2 AND (snapshot, reported_by) IN
+     (SELECT c.snapshot, c.reported_by
+      FROM environments e JOIN confirmations c ON c.organization = e.organization AND c.environment = e.id
+      WHERE e.organization = $1 AND e.id = $2 AND c.snapshot < e.snapshot AND c.last_at < $3 LIMIT $4)",
+    "DELETE FROM snapshots WHERE organization = $1 AND environment = $2 AND snapshot IN
      (SELECT snapshot FROM snapshots
-      WHERE environment = $1 AND received_at < $2 AND superseded_at < $2 LIMIT $3)",
-    "DELETE FROM verdicts WHERE environment = $1 AND (fingerprint, from_at) IN
-     (SELECT fingerprint, from_at FROM verdicts WHERE environment = $1 AND until_at < $2 LIMIT $3)",
+      WHERE organization = $1 AND environment = $2 AND received_at < $3 AND superseded_at < $3 LIMIT $4)",
+    "DELETE FROM verdicts WHERE organization = $1 AND environment = $2 AND (fingerprint, from_at) IN
+     (SELECT fingerprint, from_at FROM verdicts
+      WHERE organization = $1 AND environment = $2 AND until_at < $3 LIMIT $4)",
     // Pending notifications stay.
-    "DELETE FROM notifications WHERE id IN
-     (SELECT n.id FROM notifications n JOIN events e ON e.id = n.event
-      WHERE e.environment = $1 AND e.occurred_at < $2
-        AND (n.sent_at IS NOT NULL OR n.dropped_at IS NOT NULL) LIMIT $3)",
-    "DELETE FROM events WHERE id IN
-     (SELECT e.id FROM events e WHERE e.environment = $1 AND e.occurred_at < $2
-        AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.event = e.id) LIMIT $3)",
-    "DELETE FROM gaps WHERE environment = $1 AND from_at IN
-     (SELECT from_at FROM gaps WHERE environment = $1 AND from_at < $2 AND to_at < $2 LIMIT $3)",
+    "DELETE FROM notifications WHERE organization = $1 AND id IN
+     (SELECT n.id FROM notifications n JOIN events e ON e.organization = n.organization AND e.id = n.event
+      WHERE e.organization = $1 AND e.environment = $2 AND e.occurred_at < $3
+        AND (n.sent_at IS NOT NULL OR n.dropped_at IS NOT NULL) LIMIT $4)",
+    "DELETE FROM events WHERE organization = $1 AND id IN
+     (SELECT e.id FROM events e WHERE e.organization = $1 AND e.environment = $2 AND e.occurred_at < $3
+        AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.organization = e.organization AND n.event = e.id)
+      LIMIT $4)",
+    "DELETE FROM gaps WHERE organization = $1 AND environment = $2 AND from_at IN
+     (SELECT from_at FROM gaps
+      WHERE organization = $1 AND environment = $2 AND from_at < $3 AND to_at < $3 LIMIT $4)",
 ];
 
 impl Transaction {
@@ -82,7 +88,7 @@ impl Transaction {
     pub async fn environments_with_retention(&mut self) -> Result<Vec<(Uuid, String)>, Error> {
         const SELECT: &str = "
             SELECT e.id, e.organization
-            FROM environments e JOIN organizations o ON o.name = e.organization
+            FROM organizations o JOIN environments e ON e.organization = o.name
             WHERE o.retention IS NOT NULL";
         Ok(fetch_all!(self, SELECT))
     }
@@ -107,53 +113,51 @@ impl Transaction {
     /// history is still complete.
     pub async fn remove_before(
         &mut self,
+        organization: &str,
         environment: Uuid,
         horizon: Timestamp,
         now: Timestamp,
     ) -> Result<RemovedHistory, Error> {
         const RECORD: &str = "
-            UPDATE environments SET horizon_at = $2
-            WHERE id = $1 AND (horizon_at IS NULL OR horizon_at < $2) RETURNING organization";
-        let workloads: Vec<(Bytes,)> = fetch_all!(self, REMOVE_PODS, environment, horizon, MAX_BATCH);
+            UPDATE environments SET horizon_at = $3
+            WHERE organization = $1 AND id = $2 AND (horizon_at IS NULL OR horizon_at < $3)";
+        let workloads: Vec<(Bytes,)> =
+            fetch_all!(self, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
         let mut rows = workloads.len() as u64;
         let mut workloads: Vec<Fingerprint> = workloads.into_iter().map(|(Bytes(hash),)| hash).collect();
         workloads.sort_unstable();
         workloads.dedup();
         for removal in REMOVALS {
-            rows += execute!(self, removal, environment, horizon, MAX_BATCH);
+            rows += execute!(self, removal, organization, environment, horizon, MAX_BATCH);
         }
-        if rows > 0 {
-            let organization: Option<String> = fetch_optional_scalar!(self, RECORD, environment, horizon);
-            // Only the first batch changes the horizon.
-            if let Some(organization) = organization {
-                let subject = Removal::history(&environment.to_string());
-                self.log().removal(&organization, Removal { subject, before: horizon.micros() }, now);
-            }
+        // Only the first batch changes the horizon.
+        if rows > 0 && execute!(self, RECORD, organization, environment, horizon) > 0 {
+            let subject = Removal::history(&environment.to_string());
+            self.log().removal(organization, Removal { subject, before: horizon.micros() }, now);
         }
         Ok(RemovedHistory { rows, workloads })
     }
 
-    /// The workloads after this one, in the order of organizations and hashes. At most [`MAX_WORKLOADS`].
+    /// The next workloads of an organization after one, in order, at most [`MAX_WORKLOADS`].
     pub async fn workloads_after(
         &mut self,
-        last: Option<&(String, Fingerprint)>,
-    ) -> Result<Vec<(String, Fingerprint)>, Error> {
-        const SELECT: &str = "
-            SELECT organization, hash FROM workloads WHERE (organization, hash) > ($1, $2)
-            ORDER BY organization, hash LIMIT $3";
-        let (organization, hash) = last
-            .map_or(("", Vec::new()), |(organization, hash)| (organization.as_str(), hash.bytes().to_vec()));
-        let rows: Vec<(String, Bytes)> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(hash);
-            let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
-            select.bind(limit).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        Ok(rows.into_iter().map(|(organization, Bytes(hash))| (organization, hash)).collect())
+        organization: &str,
+        last: Option<Fingerprint>,
+    ) -> Result<Vec<Fingerprint>, Error> {
+        const SELECT: &str =
+            "SELECT hash FROM workloads WHERE organization = $1 AND hash > $2 ORDER BY hash LIMIT $3";
+        let last = last.map_or(Vec::new(), |hash| hash.bytes().to_vec());
+        let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
+        let rows: Vec<(Bytes,)> = fetch_all!(self, SELECT, organization, &last, limit);
+        Ok(rows.into_iter().map(|(Bytes(hash),)| hash).collect())
     }
 
-    /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to. A pod of another organization with the
-    /// same digests and owners counts too: distinguishing them would read all of its pods.
-    pub async fn orphaned_workloads(&mut self, hashes: &[Fingerprint]) -> Result<Vec<Fingerprint>, Error> {
+    /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to.
+    pub async fn orphaned_workloads(
+        &mut self,
+        organization: &str,
+        hashes: &[Fingerprint],
+    ) -> Result<Vec<Fingerprint>, Error> {
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
@@ -165,8 +169,9 @@ impl Transaction {
             // One index lookup per workload on PostgreSQL too, whatever its statistics.
             query.push(
                 ") SELECT hash FROM candidates WHERE hash IS DISTINCT FROM
-                   (SELECT p.workload FROM pod_runs p WHERE p.workload >= hash ORDER BY p.workload LIMIT 1)",
+                   (SELECT p.workload FROM pod_runs p WHERE p.organization = ",
             );
+            query.push_bind(organization).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(rows.into_iter().map(|(Bytes(hash),)| hash).collect())
@@ -180,7 +185,7 @@ impl Transaction {
         organization: &str,
         hashes: &[Fingerprint],
     ) -> Result<u64, Error> {
-        let orphans = self.orphaned_workloads(hashes).await?;
+        let orphans = self.orphaned_workloads(organization, hashes).await?;
         if orphans.is_empty() {
             return Ok(0);
         }
@@ -282,7 +287,7 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<u64, Error> {
         const DELETE: &str = "
-            DELETE FROM audit WHERE id IN
+            DELETE FROM audit WHERE organization = $1 AND id IN
             (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
         let rows = execute!(self, DELETE, organization, horizon, MAX_BATCH);
         if rows > 0 {
@@ -296,11 +301,15 @@ impl Transaction {
 
     /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
     /// long before, except for targets that were closed: theirs are never sent.
-    pub async fn remove_notifications(&mut self, horizon: Timestamp) -> Result<u64, Error> {
+    pub async fn remove_notifications(
+        &mut self,
+        organization: &str,
+        horizon: Timestamp,
+    ) -> Result<u64, Error> {
         // The order makes PostgreSQL use the index, whatever its statistics.
         const DELETE: &str = "
-            DELETE FROM notifications WHERE id IN
-            (SELECT id FROM notifications WHERE created_at < $1 ORDER BY created_at LIMIT $2)";
-        Ok(execute!(self, DELETE, horizon, MAX_BATCH))
+            DELETE FROM notifications WHERE organization = $1 AND id IN
+            (SELECT id FROM notifications WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
+        Ok(execute!(self, DELETE, organization, horizon, MAX_BATCH))
     }
 }

@@ -11,7 +11,6 @@ use super::reports::ReceivedReport;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::environment_status::RunningArtifact;
 use crate::domain::evidence::log::environment_change::RowsDigest;
 use crate::domain::evidence::snapshot::change::StoredPod;
 use crate::domain::evidence::snapshot::report::{Pod, PodArtifact, Workload};
@@ -36,13 +35,17 @@ fn with_namespaces<'a>(
 
 impl Transaction {
     /// The pods that are recorded as running.
-    pub async fn running_pods(&mut self, environment: Uuid) -> Result<Vec<StoredPod<Uuid>>, Error> {
+    pub async fn running_pods(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+    ) -> Result<Vec<StoredPod<Uuid>>, Error> {
         let rows: Vec<PodRow> = rows!(
             self,
             "hex(id), namespace, pod, created_at, hex(workload)",
             "SELECT id, namespace, pod, created_at, workload FROM pod_runs
-             WHERE environment = $1 AND ended_at IS NULL",
-            |query| query.bind(environment)
+             WHERE organization = $1 AND environment = $2 AND ended_at IS NULL",
+            |query| query.bind(organization).bind(environment)
         );
         let running = rows.into_iter().map(|row| StoredPod {
             row: row.id.0,
@@ -57,12 +60,21 @@ impl Transaction {
     }
 
     /// Records the end of pods.
-    pub async fn end_pods(&mut self, environment: Uuid, rows: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
+    pub async fn end_pods(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        rows: Vec<Uuid>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
         let ended = RowsDigest::new(rows.iter().map(|id| [id.to_string()]).collect());
-        self.log().environment(environment, at).pods_ended = ended;
+        self.log().environment(organization, environment, at).pods_ended = ended;
         for_all!(
             self,
-            |query| query.push("UPDATE pod_runs SET ended_at = ").push_bind(at.micros()).push(" WHERE id IN"),
+            |query| {
+                query.push("UPDATE pod_runs SET ended_at = ").push_bind(at.micros());
+                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
+            },
             rows
         );
         Ok(())
@@ -93,11 +105,13 @@ impl Transaction {
         );
         insert!(
             self,
-            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, reported_by) ",
+            "INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, started_at,
+                                   reported_by) ",
             "",
             pods,
             |values, pod| {
-                values.push_bind(Uuid::now_v7()).push_bind(environment).push_bind(&*pod.namespace);
+                values.push_bind(organization).push_bind(Uuid::now_v7()).push_bind(environment);
+                values.push_bind(&*pod.namespace);
                 values.push_bind(&*pod.name).push_bind(pod.created_at.micros());
                 values.push_bind(pod.workload.bytes().as_slice()).push_bind(received.at.micros());
                 values.push_bind(received.reported_by);
@@ -108,13 +122,14 @@ impl Transaction {
             started_pod(namespace, name, created_at, pod.workload, received.reported_by)
         };
         let started = RowsDigest::new(pods.iter().map(columns).collect());
-        self.log().environment(environment, received.at).pods_started = started;
+        self.log().environment(organization, environment, received.at).pods_started = started;
         Ok(())
     }
 
     /// Records the end of artifacts, and the last snapshot that contains them.
     pub async fn end_artifacts(
         &mut self,
+        organization: &str,
         environment: Uuid,
         artifacts: &BTreeSet<Fingerprint>,
         last_snapshot: i64,
@@ -125,14 +140,15 @@ impl Transaction {
             |query| {
                 query.push("UPDATE artifact_runs SET ended_at = ").push_bind(at.micros());
                 query.push(", last_snapshot = ").push_bind(last_snapshot);
-                query.push(" WHERE environment = ").push_bind(environment);
+                query.push(" WHERE organization = ").push_bind(organization);
+                query.push(" AND environment = ").push_bind(environment);
                 query.push(" AND ended_at IS NULL AND fingerprint IN");
             },
             artifacts.iter().copied(),
             " RETURNING fingerprint, name, pods, first_snapshot, last_snapshot"
         );
         let ended = ended.into_iter().map(EndedArtifactRow::entry).collect();
-        self.log().environment(environment, at).artifacts_ended = ended;
+        self.log().environment(organization, environment, at).artifacts_ended = ended;
         Ok(())
     }
 
@@ -149,52 +165,24 @@ impl Transaction {
         insert!(
             self,
             "INSERT INTO artifact_runs
-                 (environment, fingerprint, first_snapshot, organization, name, pods, started_at, namespaces) ",
+                 (organization, environment, fingerprint, first_snapshot, name, pods, started_at, namespaces) ",
             "",
             started,
             |values, (artifact, is, namespaces)| {
-                values
-                    .push_bind(environment)
-                    .push_bind(artifact.bytes().as_slice())
-                    .push_bind(first_snapshot);
-                values.push_bind(organization).push_bind(is.name).push_bind(is.pods).push_bind(at.micros());
+                values.push_bind(organization).push_bind(environment).push_bind(artifact.bytes().as_slice());
+                values.push_bind(first_snapshot).push_bind(is.name).push_bind(is.pods).push_bind(at.micros());
                 values.push_bind(namespaces.as_str());
             }
         );
-        self.log().environment(environment, at).artifacts_started = artifacts.keys().copied().collect();
-        Ok(())
-    }
-
-    /// Records the namespaces of running artifacts that a previous version of the program recorded without them.
-    pub async fn record_namespaces(
-        &mut self,
-        environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, RunningArtifact>,
-    ) -> Result<(), Error> {
-        let recorded = artifacts.iter().map(|(artifact, is)| {
-            Ok((artifact.bytes(), json(is.namespaces.as_deref().unwrap_or_default())?))
-        });
-        let recorded: Vec<_> = recorded.collect::<Result<_, Error>>()?;
-        for chunk in recorded.chunks(MAX_STATEMENT_ROWS) {
-            on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("WITH recorded (fingerprint, spaces) AS (");
-                query.push_values(chunk, |mut values, (artifact, namespaces)| {
-                    values.push_bind(artifact.as_slice()).push_bind(namespaces.as_str());
-                });
-                query.push(
-                    ") UPDATE artifact_runs SET namespaces = recorded.spaces FROM recorded
-                     WHERE artifact_runs.fingerprint = recorded.fingerprint AND ended_at IS NULL
-                       AND namespaces IS NULL AND environment = ",
-                );
-                query.push_bind(environment).build().persistent(false).execute(connection).await?;
-            });
-        }
+        let change = self.log().environment(organization, environment, at);
+        change.artifacts_started = artifacts.keys().copied().collect();
         Ok(())
     }
 
     /// Updates the names, numbers of pods and namespaces of running artifacts.
     pub async fn change_artifacts(
         &mut self,
+        organization: &str,
         environment: Uuid,
         artifacts: &BTreeMap<Fingerprint, PodArtifact<'_>>,
     ) -> Result<(), Error> {
@@ -211,9 +199,10 @@ impl Transaction {
                     ") UPDATE artifact_runs
                      SET name = changed.name, pods = changed.pods, namespaces = changed.spaces FROM changed
                      WHERE artifact_runs.fingerprint = changed.fingerprint AND ended_at IS NULL
-                       AND environment = ",
+                       AND organization = ",
                 );
-                query.push_bind(environment).build().persistent(false).execute(connection).await?;
+                query.push_bind(organization).push(" AND environment = ").push_bind(environment);
+                query.build().persistent(false).execute(connection).await?;
             });
         }
         Ok(())

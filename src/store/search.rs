@@ -100,9 +100,10 @@ macro_rules! last_ended_pods {
     (sqlite, $condition:literal, $limit:literal) => {
         concat!(
             "environments e CROSS JOIN pod_runs p
-             WHERE e.organization = $1 AND p.environment = e.id AND ",
+             WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id AND ",
             $condition,
-            "  AND p.ended_at >= COALESCE((SELECT p.ended_at FROM pod_runs p WHERE p.environment = e.id AND ",
+            "  AND p.ended_at >= COALESCE((SELECT p.ended_at FROM pod_runs p
+                              WHERE p.organization = $1 AND p.environment = e.id AND ",
             $condition,
             "                              AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT 1 OFFSET ",
             $limit,
@@ -112,7 +113,7 @@ macro_rules! last_ended_pods {
     (postgres, $condition:literal, $limit:literal) => {
         concat!(
             "environments e CROSS JOIN LATERAL (
-               SELECT * FROM pod_runs p WHERE p.environment = e.id AND ",
+               SELECT * FROM pod_runs p WHERE p.organization = $1 AND p.environment = e.id AND ",
             $condition,
             "  AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT ",
             $limit,
@@ -139,7 +140,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT f.fingerprint, MAX(f.name) AS name FROM (
               SELECT r.fingerprint, substr(r.name, 1, 255) AS name FROM environments e CROSS JOIN artifact_runs r
-              WHERE e.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2 AND r.fingerprint <= $3
+              WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint >= $2
+                AND r.fingerprint <= $3
               UNION SELECT fingerprint, substr(name, 1, 255) FROM reported_artifacts
               WHERE organization = $1 AND fingerprint >= $2 AND fingerprint <= $3
               UNION SELECT fingerprint, '' FROM attested_artifacts
@@ -225,7 +227,8 @@ impl Transaction {
                 select!(
                     pods_of!(
                         "environments e CROSS JOIN pod_runs p
-                         WHERE e.organization = $1 AND p.environment = e.id AND p.ended_at IS NULL AND "
+                         WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id
+                           AND p.ended_at IS NULL AND "
                     ),
                     contains_text!($database, "p.pod")
                 )
@@ -265,7 +268,7 @@ impl Transaction {
               FROM trails t CROSS JOIN reported_artifacts r
               WHERE t.organization = $1 AND substr(t.git_commit_info, 10, 40) >= $4
                 AND substr(t.git_commit_info, 10, 40) < $5 AND t.git_commit_info LIKE $6 ESCAPE '!'
-                AND r.trail = t.id AND r.content LIKE $7 ESCAPE '!') AS b
+                AND r.organization = t.organization AND r.trail = t.id AND r.content LIKE $7 ESCAPE '!') AS b
             WHERE $8 = '' OR EXISTS (SELECT 1 FROM flow_artifacts f
                                      WHERE f.organization = $1 AND f.flow = $8 AND f.fingerprint = b.fingerprint)
             ORDER BY b.commit_sha, b.fingerprint LIMIT $9";

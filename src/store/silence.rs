@@ -61,7 +61,7 @@ impl Transaction {
     pub async fn declared_environments(&mut self, limit: i64) -> Result<Vec<DeclaredEnvironment>, Error> {
         const SELECT: &str = "
             SELECT e.organization, e.name, e.compliance, e.silent_since IS NOT NULL AS is_silent,
-                   COALESCE(e.compliant_artifacts + e.unknown_artifacts + e.non_compliant_artifacts, 0) AS artifacts,
+                   e.compliant_artifacts + e.unknown_artifacts + e.non_compliant_artifacts AS artifacts,
                    e.last_report_at, COUNT(*) OVER () AS total
             FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE e.is_declared AND o.closed_at IS NULL
@@ -93,9 +93,14 @@ impl Transaction {
     }
 
     /// When the latest event of an environment occurred.
-    pub async fn last_event_at(&mut self, environment: Uuid) -> Result<Option<Timestamp>, Error> {
-        const SELECT: &str = "SELECT MAX(occurred_at) FROM events WHERE environment = $1";
-        Ok(fetch_scalar!(self, SELECT, environment))
+    pub async fn last_event_at(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+    ) -> Result<Option<Timestamp>, Error> {
+        const SELECT: &str =
+            "SELECT MAX(occurred_at) FROM events WHERE organization = $1 AND environment = $2";
+        Ok(fetch_scalar!(self, SELECT, organization, environment))
     }
 
     /// Records a change and its event. Returns `None` if another replica has recorded it, or the environment was reported
@@ -108,10 +113,11 @@ impl Transaction {
     ) -> Result<Option<Queued>, Error> {
         const UPDATE: &str = "
             UPDATE environments SET silent_since = $1
-            WHERE id = $2 AND COALESCE(silent_since, 0) = $3 AND COALESCE(last_report_at, created_at) = $4";
+            WHERE organization = $2 AND id = $3 AND COALESCE(silent_since, 0) = $4
+              AND COALESCE(last_report_at, created_at) = $5";
         let began = change.silent_since.is_none().then_some(change.last_at);
         let before = change.silent_since.unwrap_or(Timestamp::EPOCH);
-        if execute!(self, UPDATE, began, change.id, before, change.last_at) == 0 {
+        if execute!(self, UPDATE, began, &change.organization, change.id, before, change.last_at) == 0 {
             return Ok(None);
         }
         let event = NewEvent { environment: change.id, name: change.name.clone(), trigger, content };

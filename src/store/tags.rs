@@ -37,7 +37,7 @@ macro_rules! statements {
                 $object,
                 " = $2 AND closed_at IS NULL"
             ),
-            concat!("UPDATE ", $table, " SET closed_at = $1 WHERE id = $2"),
+            concat!("UPDATE ", $table, " SET closed_at = $1 WHERE organization = $2 AND id = $3"),
             concat!(
                 "INSERT INTO ",
                 $table,
@@ -72,7 +72,7 @@ impl Transaction {
                 None => continue,
             }
             if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
-                execute!(self, close, now, id);
+                execute!(self, close, now, organization, id);
                 total -= 1;
             }
         }

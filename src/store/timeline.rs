@@ -111,32 +111,40 @@ pub struct Workload {
 impl Transaction {
     /// The snapshots whose artifacts are complete. Snapshots before the horizon are excluded even if they are not
     /// removed yet.
-    pub async fn available_snapshots(&mut self, environment: Uuid) -> Result<AvailableSnapshots, Error> {
+    pub async fn available_snapshots(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+    ) -> Result<AvailableSnapshots, Error> {
         const SELECT: &str = "
             SELECT e.horizon_at,
                    (SELECT s.snapshot FROM snapshots s
-                    WHERE s.environment = e.id AND (s.superseded_at IS NULL OR s.superseded_at > COALESCE(e.horizon_at, 0))
+                    WHERE s.organization = $1 AND s.environment = $2
+                      AND (s.superseded_at IS NULL OR s.superseded_at > COALESCE(e.horizon_at, 0))
                     ORDER BY s.snapshot LIMIT 1)
-            FROM environments e WHERE e.id = $1";
-        let (horizon_at, first) = fetch_one!(self, SELECT, environment);
+            FROM environments e WHERE e.organization = $1 AND e.id = $2";
+        let (horizon_at, first) = fetch_one!(self, SELECT, organization, environment);
         Ok(AvailableSnapshots { first, horizon_at })
     }
 
     /// The snapshots from one number to another, inclusive, newest first.
     pub async fn snapshots(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (first, last): (i64, i64),
     ) -> Result<Vec<Snapshot>, Error> {
         const SELECT: &str = "
             SELECT snapshot, received_at, reported_by, confirmed_at, superseded_at, compliance FROM snapshots
-            WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY snapshot DESC";
+            WHERE organization = $1 AND environment = $2 AND snapshot >= $3 AND snapshot <= $4
+            ORDER BY snapshot DESC";
         const CONFIRMATIONS: &str = "
             SELECT snapshot, reported_by, first_at, last_at FROM confirmations
-            WHERE environment = $1 AND snapshot >= $2 AND snapshot <= $3 ORDER BY first_at, reported_by LIMIT 1000";
-        let mut snapshots: Vec<Snapshot> = fetch_all!(self, SELECT, environment, first, last);
+            WHERE organization = $1 AND environment = $2 AND snapshot >= $3 AND snapshot <= $4
+            ORDER BY first_at, reported_by LIMIT 1000";
+        let mut snapshots: Vec<Snapshot> = fetch_all!(self, SELECT, organization, environment, first, last);
         let confirmations: Vec<(i64, String, Timestamp, Timestamp)> =
-            fetch_all!(self, CONFIRMATIONS, environment, first, last);
+            fetch_all!(self, CONFIRMATIONS, organization, environment, first, last);
         for (number, reported_by, first_at, last_at) in confirmations {
             if let Some(snapshot) = snapshots.iter_mut().find(|snapshot| snapshot.number == number) {
                 snapshot.confirmations.push(Confirmation { reported_by, first_at, last_at });
@@ -149,6 +157,7 @@ impl Transaction {
     /// `limit` of each kind per snapshot, by name.
     pub async fn changes(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (first, last): (i64, i64),
         (from, to): (Timestamp, Timestamp),
@@ -162,16 +171,18 @@ impl Transaction {
                SELECT first_snapshot AS snapshot, CAST(0 AS BIGINT) AS exited, fingerprint, name,
                       COUNT(*) OVER (PARTITION BY first_snapshot) AS total,
                       ROW_NUMBER() OVER (PARTITION BY first_snapshot ORDER BY name, fingerprint) AS place
-               FROM artifact_runs WHERE environment = $1 AND first_snapshot >= $2 AND first_snapshot <= $3
+               FROM artifact_runs
+               WHERE organization = $1 AND environment = $2 AND first_snapshot >= $3 AND first_snapshot <= $4
                UNION ALL
                SELECT last_snapshot + 1, CAST(1 AS BIGINT), fingerprint, name,
                       COUNT(*) OVER (PARTITION BY last_snapshot),
                       ROW_NUMBER() OVER (PARTITION BY last_snapshot ORDER BY name, fingerprint)
                FROM artifact_runs
-               WHERE environment = $1 AND ended_at IS NOT NULL AND ended_at >= $4 AND ended_at <= $5) AS c
-             WHERE place <= $6 ORDER BY snapshot, exited, place",
+               WHERE organization = $1 AND environment = $2 AND ended_at IS NOT NULL AND ended_at >= $5
+                 AND ended_at <= $6) AS c
+             WHERE place <= $7 ORDER BY snapshot, exited, place",
             |query| {
-                let query = query.bind(environment).bind(first).bind(last);
+                let query = query.bind(organization).bind(environment).bind(first).bind(last);
                 query.bind(from.micros()).bind(to.micros()).bind(limit)
             }
         );
@@ -189,6 +200,7 @@ impl Transaction {
     /// and more if their times are equal. Each with whether the snapshot has earlier ones.
     pub async fn scalings(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (first, last): (i64, i64),
         limit: i64,
@@ -196,21 +208,23 @@ impl Transaction {
         const SELECT: &str = "
             SELECT v.content, EXISTS (
                      SELECT 1 FROM events b
-                     WHERE b.environment = p.environment AND b.kind = 'ON_SCALED_ARTIFACT'
+                     WHERE b.organization = $1 AND b.environment = $2 AND b.kind = 'ON_SCALED_ARTIFACT'
                        AND b.occurred_at >= p.received_at AND b.occurred_at < p.since)
             FROM (
-              SELECT s.environment, s.received_at, COALESCE(s.superseded_at, 9223372036854775807) AS until_at,
+              SELECT s.received_at, COALESCE(s.superseded_at, 9223372036854775807) AS until_at,
                      (SELECT MIN(x.occurred_at) FROM (
                         SELECT e.occurred_at FROM events e
-                        WHERE e.environment = s.environment AND e.kind = 'ON_SCALED_ARTIFACT'
+                        WHERE e.organization = $1 AND e.environment = $2 AND e.kind = 'ON_SCALED_ARTIFACT'
                           AND e.occurred_at >= s.received_at
                           AND e.occurred_at < COALESCE(s.superseded_at, 9223372036854775807)
-                        ORDER BY e.occurred_at DESC LIMIT $4) AS x) AS since
-              FROM snapshots s WHERE s.environment = $1 AND s.snapshot >= $2 AND s.snapshot <= $3) AS p
-              JOIN events v ON v.environment = p.environment AND v.kind = 'ON_SCALED_ARTIFACT'
+                        ORDER BY e.occurred_at DESC LIMIT $5) AS x) AS since
+              FROM snapshots s
+              WHERE s.organization = $1 AND s.environment = $2 AND s.snapshot >= $3 AND s.snapshot <= $4) AS p
+              JOIN events v ON v.organization = $1 AND v.environment = $2 AND v.kind = 'ON_SCALED_ARTIFACT'
                 AND v.occurred_at >= p.since AND v.occurred_at < p.until_at
             ORDER BY v.occurred_at, v.id";
-        let rows: Vec<(String, bool)> = fetch_all!(self, SELECT, environment, first, last, limit);
+        let rows: Vec<(String, bool)> =
+            fetch_all!(self, SELECT, organization, environment, first, last, limit);
         let read = |(text, is_cut): (String, bool)| {
             Ok((serde_json::from_str(&text).map_err(|_| Error::Unreadable("an event"))?, is_cut))
         };
@@ -220,6 +234,7 @@ impl Transaction {
     /// The gaps that started while one of these snapshots was current, newest first, at most `limit` per snapshot.
     pub async fn gaps(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (first, last): (i64, i64),
         limit: i64,
@@ -229,31 +244,34 @@ impl Transaction {
               SELECT s.snapshot, g.from_at, g.to_at, COUNT(*) OVER (PARTITION BY s.snapshot) AS total,
                      CAST(SUM(g.to_at - g.from_at) OVER (PARTITION BY s.snapshot) AS BIGINT) AS sum,
                      ROW_NUMBER() OVER (PARTITION BY s.snapshot ORDER BY g.from_at DESC) AS place
-              FROM snapshots s JOIN gaps g ON g.environment = s.environment AND g.from_at >= s.received_at
-                AND g.from_at < COALESCE(s.superseded_at, 9223372036854775807)
-              WHERE s.environment = $1 AND s.snapshot >= $2 AND s.snapshot <= $3) AS c
-            WHERE place <= $4 ORDER BY from_at DESC";
-        Ok(fetch_all!(self, SELECT, environment, first, last, limit))
+              FROM snapshots s JOIN gaps g ON g.organization = s.organization AND g.environment = s.environment
+                AND g.from_at >= s.received_at AND g.from_at < COALESCE(s.superseded_at, 9223372036854775807)
+              WHERE s.organization = $1 AND s.environment = $2 AND s.snapshot >= $3 AND s.snapshot <= $4) AS c
+            WHERE place <= $5 ORDER BY from_at DESC";
+        Ok(fetch_all!(self, SELECT, organization, environment, first, last, limit))
     }
 
     /// The gaps that ended after one time, and at or before another, oldest first, each with the snapshot that was current
     /// at its start. At most 1,000.
     pub async fn gaps_ended(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (after, until): (Timestamp, Timestamp),
     ) -> Result<Vec<(i64, Timestamp, Timestamp)>, Error> {
         const SELECT: &str = "
             SELECT COALESCE((SELECT s.snapshot FROM snapshots s
-                             WHERE s.environment = g.environment AND s.received_at <= g.from_at
+                             WHERE s.organization = $1 AND s.environment = $2 AND s.received_at <= g.from_at
                              ORDER BY s.received_at DESC LIMIT 1), 0), g.from_at, g.to_at
-            FROM gaps g WHERE g.environment = $1 AND g.to_at > $2 AND g.to_at <= $3 ORDER BY g.from_at LIMIT 1000";
-        Ok(fetch_all!(self, SELECT, environment, after, until))
+            FROM gaps g WHERE g.organization = $1 AND g.environment = $2 AND g.to_at > $3 AND g.to_at <= $4
+            ORDER BY g.from_at LIMIT 1000";
+        Ok(fetch_all!(self, SELECT, organization, environment, after, until))
     }
 
     /// The events of an environment at or after one time, and before another, newest first or oldest first.
     pub async fn events(
         &mut self,
+        organization: &str,
         environment: Uuid,
         (from, until): (Timestamp, Timestamp),
         is_oldest_first: bool,
@@ -261,8 +279,8 @@ impl Transaction {
     ) -> Result<Vec<Content>, Error> {
         let order = if is_oldest_first { "ASC" } else { "DESC" };
         let rows: Vec<(Json<Content>,)> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT content FROM events WHERE environment = ");
-            query.push_bind(environment);
+            let mut query = sqlx::QueryBuilder::new("SELECT content FROM events WHERE organization = ");
+            query.push_bind(organization).push(" AND environment = ").push_bind(environment);
             query.push(
                 " AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ",
             );
@@ -290,17 +308,18 @@ impl Transaction {
              FROM (SELECT workload,
                           SUM(CASE WHEN started_at <= $3 AND (ended_at IS NULL OR ended_at > $3) THEN 1 ELSE 0 END) AS one,
                           SUM(CASE WHEN started_at <= $4 AND (ended_at IS NULL OR ended_at > $4) THEN 1 ELSE 0 END) AS other
-                   FROM (SELECT * FROM pod_runs WHERE environment = $1 AND started_at <= $6 AND ended_at IS NULL
+                   FROM (SELECT * FROM pod_runs
+                         WHERE organization = $1 AND environment = $2 AND started_at <= $6 AND ended_at IS NULL
                          UNION ALL
                          SELECT * FROM pod_runs
-                         WHERE environment = $1 AND started_at <= $6 AND ended_at IS NOT NULL AND ended_at > $5
-                           AND (started_at <= $5 OR ended_at > $6)) p
+                         WHERE organization = $1 AND environment = $2 AND started_at <= $6 AND ended_at IS NOT NULL
+                           AND ended_at > $5 AND (started_at <= $5 OR ended_at > $6)) p
                    GROUP BY workload) r
                CROSS JOIN workloads w
-             WHERE w.organization = $2 AND w.hash = r.workload",
+             WHERE w.organization = $1 AND w.hash = r.workload",
             |query| {
                 // $5 and $6 in order of time: exclude pods that ran at neither before they are counted.
-                let query = query.bind(environment).bind(organization).bind(one.micros()).bind(other.micros());
+                let query = query.bind(organization).bind(environment).bind(one.micros()).bind(other.micros());
                 query.bind(one.min(other).micros()).bind(one.max(other).micros())
             }
         );

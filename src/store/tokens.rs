@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use super::bootstrap::Token;
-use super::columns::permission_columns;
+use super::columns::scope_column;
 use super::transaction::{execute, fetch_optional_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
@@ -19,14 +19,19 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<(), Error> {
         let id = self.insert_token(organization, token, Some(by), now).await?;
-        self.log().row(Kind::Token, id);
+        self.log().row(organization, Kind::Token, id);
         Ok(())
     }
 
     /// Revokes a token.
-    pub async fn revoke_token(&mut self, token: Fingerprint, now: Timestamp) -> Result<(), Error> {
+    pub async fn revoke_token(
+        &mut self,
+        organization: &str,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         if let Some(id) = self.close_token(token, now).await? {
-            self.log().row(Kind::TokenEnd, id);
+            self.log().row(organization, Kind::TokenEnd, id);
         }
         Ok(())
     }
@@ -55,9 +60,10 @@ impl Transaction {
     ) -> Result<Uuid, Error> {
         const INSERT: &str = "
             INSERT INTO tokens
-                (id, organization, name, sha256, role, scope, approves, can_create, expires_at, created_at, created_by)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-        let (id, (role, scope, approves)) = (Uuid::now_v7(), permission_columns(token.role, &token.scope)?);
+                (id, organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let (id, role, scope) =
+            (Uuid::now_v7(), token.role.as_str(), scope_column(token.role, &token.scope)?);
         let Token { name, sha256, can_create, expires_at, .. } = token;
         execute!(
             self,
@@ -68,7 +74,6 @@ impl Transaction {
             sha256,
             role,
             &scope,
-            &approves,
             can_create,
             expires_at,
             now,

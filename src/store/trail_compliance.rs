@@ -23,15 +23,14 @@ impl Transaction {
             let rows: Vec<TrailRow> = fetch_for_all!(
                 self,
                 |query| {
-                    // Not comparable with an index: SQLite would prefer one of the organization, and read all its trails.
-                    query.push(COLUMNS).push(" FROM trails t WHERE t.organization || '' = ");
+                    query.push(COLUMNS).push(" FROM trails t WHERE t.organization = ");
                     query.push_bind(organization).push(" AND t.id IN");
                 },
                 chunk.iter().copied(),
                 ""
             );
             let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
-            self.read_attestations(&mut trails).await?;
+            self.read_attestations(organization, &mut trails).await?;
             let flows = trails.iter().filter(|trail| trail.template.is_none());
             let flows: BTreeSet<&str> = flows.map(|trail| trail.flow.as_str()).collect();
             let templates = self.templates(organization, flows).await?;

@@ -218,9 +218,9 @@ macro_rules! push_filter {
 }
 
 /// Pushes `($1, …)` with the identifiers of trails.
-macro_rules! push_ids {
-    ($query:ident, $trails:ident) => {
-        $query.push(" (");
+macro_rules! push_trails {
+    ($query:ident, $organization:ident, $column:literal, $trails:ident) => {
+        $query.push_bind($organization).push(concat!(" AND ", $column, " IN ("));
         let mut list = $query.separated(", ");
         for trail in $trails {
             list.push_bind(trail.id);
@@ -233,8 +233,10 @@ macro_rules! push_ids {
 pub(super) const COLUMNS: &str =
     "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
                         t.description, t.origin_url, t.user_data, t.external_urls, t.repository, t.template,
-                        (SELECT f.version FROM flow_templates f WHERE f.id = t.template) AS template_version,
-                        (SELECT f.content FROM flow_templates f WHERE f.id = t.template) AS template_content";
+                        (SELECT f.version FROM flow_templates f
+                         WHERE f.organization = t.organization AND f.id = t.template) AS template_version,
+                        (SELECT f.content FROM flow_templates f
+                         WHERE f.organization = t.organization AND f.id = t.template) AS template_content";
 
 impl Transaction {
     /// An approximate upper bound of the size of a page as JSON, in bytes: its commits, and its current attestations
@@ -251,7 +253,8 @@ impl Transaction {
                      COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
                      + 6 * COALESCE(octet_length(t.origin_url), 0) + COALESCE(octet_length(t.user_data), 0)
                      + COALESCE(octet_length(t.external_urls), 0)
-                     + 3 * COALESCE((SELECT octet_length(f.content) FROM flow_templates f WHERE f.id = t.template), 0)
+                     + 3 * COALESCE((SELECT octet_length(f.content) FROM flow_templates f
+                                     WHERE f.organization = t.organization AND f.id = t.template), 0)
                        AS size",
             );
             push_filter!(query, organization, filter);
@@ -262,8 +265,9 @@ impl Transaction {
                                 + (300 + 6 * octet_length(a.name))
                                   * (1 + LENGTH(a.targets) - LENGTH(REPLACE(a.targets, ',', ''))))
                      FROM page CROSS JOIN attestations a
-                     WHERE a.superseded_by IS NULL AND a.trail = page.id), 0) AS BIGINT)",
+                     WHERE a.superseded_by IS NULL AND a.trail = page.id AND a.organization = ",
             );
+            query.push_bind(organization).push("), 0) AS BIGINT)");
             query.build_query_scalar().fetch_one(connection).await?
         });
         Ok(size.unsigned_abs())
@@ -290,7 +294,7 @@ impl Transaction {
         });
         let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
         if !trails.is_empty() {
-            self.read_attestations(&mut trails).await?;
+            self.read_attestations(organization, &mut trails).await?;
         }
         let flows: BTreeSet<&str> = trails.iter().map(|trail| trail.flow.as_str()).collect();
         Ok(Trails {
@@ -301,30 +305,34 @@ impl Transaction {
         })
     }
 
-    pub(super) async fn read_attestations(&mut self, trails: &mut [Trail]) -> Result<(), Error> {
+    pub(super) async fn read_attestations(
+        &mut self,
+        organization: &str,
+        trails: &mut [Trail],
+    ) -> Result<(), Error> {
         let ids = &*trails;
         let latest: Vec<AttestationRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations
-                 WHERE superseded_by IS NULL AND trail IN",
+                 WHERE superseded_by IS NULL AND organization = ",
             );
-            push_ids!(query, ids);
+            push_trails!(query, organization, "trail", ids);
             query.push(" ORDER BY created_at, id");
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND trail IN",
+                "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND organization = ",
             );
-            push_ids!(query, ids);
+            push_trails!(query, organization, "trail", ids);
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let reported: Vec<ReportedRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT trail, template_name, fingerprint FROM reported_artifacts
-                 WHERE template_name IS NOT NULL AND trail IN",
+                 WHERE template_name IS NOT NULL AND organization = ",
             );
-            push_ids!(query, ids);
+            push_trails!(query, organization, "trail", ids);
             query.push(" ORDER BY created_at, id");
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
@@ -333,9 +341,9 @@ impl Transaction {
                 "SELECT DISTINCT r.trail, r.template_name, x.attestation
                  FROM reported_artifacts r CROSS JOIN attested_artifacts x
                  WHERE x.organization = r.organization AND x.fingerprint = r.fingerprint AND x.trail = r.trail
-                   AND r.template_name IS NOT NULL AND r.trail IN",
+                   AND r.template_name IS NOT NULL AND r.organization = ",
             );
-            push_ids!(query, ids);
+            push_trails!(query, organization, "r.trail", ids);
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();

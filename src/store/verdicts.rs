@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{compliance, json, namespaces, verdict};
+use super::columns::{Json, compliance, json, verdict};
 use super::from_row::all_from_rows;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
@@ -80,8 +80,8 @@ pub struct GovernedArtifact {
     pub compliance: Compliance,
     /// When the environment was last evaluated.
     pub evaluated_at: Option<Timestamp>,
-    /// The running artifacts of the environment by compliance; `None` if unknown.
-    pub counts: Option<ComplianceCounts>,
+    /// The running artifacts of the environment by compliance.
+    pub counts: ComplianceCounts,
     /// Whether the environment must be evaluated as a whole: it is queued already, or it runs too few artifacts.
     pub must_queue: bool,
     /// The artifact.
@@ -105,15 +105,17 @@ macro_rules! has_policy {
 macro_rules! governed_artifacts {
     ($artifacts:literal) => {
         concat!(
-            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at, e.counted_at,
+            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS (SELECT 1 FROM evaluation_queue q WHERE q.environment = e.id)
+                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS
+                        (SELECT 1 FROM evaluation_queue q
+                         WHERE q.organization = e.organization AND q.environment = e.id)
                       THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
                     r.fingerprint, r.name AS artifact, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
-             FROM artifact_runs r JOIN environments e ON e.id = r.environment
-               LEFT JOIN verdicts v
-                 ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+             FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
+               LEFT JOIN verdicts v ON v.organization = r.organization AND v.environment = r.environment
+                 AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE r.organization = $1 AND r.fingerprint ",
             $artifacts,
             " AND CASE WHEN r.environment >= $3 THEN r.environment <= $4 END AND r.ended_at IS NULL AND ",
@@ -131,15 +133,14 @@ struct GovernedArtifactRow {
     snapshot: i64,
     environment_compliance: Option<String>,
     evaluated_at: Option<i64>,
-    counted_at: Option<i64>,
-    compliant_artifacts: Option<i64>,
-    unknown_artifacts: Option<i64>,
-    non_compliant_artifacts: Option<i64>,
+    compliant_artifacts: i64,
+    unknown_artifacts: i64,
+    non_compliant_artifacts: i64,
     must_queue: i64,
     fingerprint: Bytes,
     artifact: String,
-    pods: Option<i64>,
-    namespaces: Option<String>,
+    pods: i64,
+    namespaces: Json<Vec<String>>,
     compliance: Option<String>,
     is_allowed: i64,
     reasons: Option<String>,
@@ -148,26 +149,23 @@ struct GovernedArtifactRow {
 impl GovernedArtifactRow {
     fn parse(self) -> Result<GovernedArtifact, Error> {
         let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
-        let counts = [self.compliant_artifacts, self.unknown_artifacts, self.non_compliant_artifacts];
-        let counts = match counts {
-            [Some(compliant), Some(unknown), Some(non_compliant)] if self.counted_at == self.evaluated_at => {
-                Some(ComplianceCounts { compliant, unknown, non_compliant })
-            }
-            _ => None,
-        };
         Ok(GovernedArtifact {
             environment: self.id.0,
             name: self.name,
             snapshot: self.snapshot,
             compliance: compliance(self.environment_compliance.as_deref())?,
             evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
-            counts,
+            counts: ComplianceCounts {
+                compliant: self.compliant_artifacts,
+                unknown: self.unknown_artifacts,
+                non_compliant: self.non_compliant_artifacts,
+            },
             must_queue: self.must_queue != 0,
             artifact: self.fingerprint.0,
             running: RunningArtifact {
                 name: self.artifact,
                 pods: self.pods,
-                namespaces: namespaces(self.namespaces.as_deref())?,
+                namespaces: self.namespaces.0,
                 verdict,
             },
         })
@@ -179,8 +177,8 @@ impl GovernedArtifactRow {
 struct RunningArtifactRow {
     fingerprint: Bytes,
     name: String,
-    pods: Option<i64>,
-    namespaces: Option<String>,
+    pods: i64,
+    namespaces: Json<Vec<String>>,
     compliance: Option<String>,
     is_allowed: i64,
     reasons: Option<String>,
@@ -189,8 +187,8 @@ struct RunningArtifactRow {
 impl RunningArtifactRow {
     fn parse(self) -> Result<(Fingerprint, RunningArtifact), Error> {
         let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
-        let namespaces = namespaces(self.namespaces.as_deref())?;
-        Ok((self.fingerprint.0, RunningArtifact { name: self.name, pods: self.pods, namespaces, verdict }))
+        let (name, pods, Json(namespaces)) = (self.name, self.pods, self.namespaces);
+        Ok((self.fingerprint.0, RunningArtifact { name, pods, namespaces, verdict }))
     }
 }
 
@@ -224,6 +222,7 @@ impl Transaction {
     /// The running artifacts of an environment, with their verdicts.
     pub async fn running_artifacts(
         &mut self,
+        organization: &str,
         environment: Uuid,
     ) -> Result<BTreeMap<Fingerprint, RunningArtifact>, Error> {
         let rows: Vec<RunningArtifactRow> = rows!(
@@ -231,10 +230,10 @@ impl Transaction {
             "hex(fingerprint), name, pods, namespaces, compliance, is_allowed, reasons",
             "SELECT r.fingerprint, r.name, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
-             FROM artifact_runs r LEFT JOIN verdicts v
-               ON v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-             WHERE r.environment = $1 AND r.ended_at IS NULL",
-            |query| query.bind(environment)
+             FROM artifact_runs r LEFT JOIN verdicts v ON v.organization = r.organization
+               AND v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+             WHERE r.organization = $1 AND r.environment = $2 AND r.ended_at IS NULL",
+            |query| query.bind(organization).bind(environment)
         );
         rows.into_iter().map(RunningArtifactRow::parse).collect()
     }
@@ -243,6 +242,7 @@ impl Transaction {
     /// the environments.
     pub async fn record_status_changes(
         &mut self,
+        organization: &str,
         changes: Vec<StatusChange<'_>>,
         at: Timestamp,
     ) -> Result<(), Error> {
@@ -253,13 +253,15 @@ impl Transaction {
         });
         let started: Vec<_> = started.collect::<Result<_, Error>>()?;
         for (environment, artifact) in &ended {
-            self.log().environment(*environment, at).verdicts_ended.insert(*artifact);
+            let change = self.log().environment(organization, *environment, at);
+            change.verdicts_ended.insert(*artifact);
         }
         for (environment, artifact, verdict, reasons) in &started {
             let Verdict { compliance, is_allowed, .. } = verdict;
             let compliance = compliance.as_str().to_owned();
             let started = StartedVerdict { compliance, is_allowed: *is_allowed, reasons: reasons.clone() };
-            self.log().environment(*environment, at).verdicts_started.insert(**artifact, started);
+            let change = self.log().environment(organization, *environment, at);
+            change.verdicts_started.insert(**artifact, started);
         }
         for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {
@@ -270,18 +272,20 @@ impl Transaction {
                 query.push(") UPDATE verdicts SET until_at = ").push_bind(at.micros());
                 query.push(
                     " FROM ended WHERE verdicts.environment = ended.environment
-                     AND verdicts.fingerprint = ended.fingerprint AND until_at IS NULL",
+                     AND verdicts.fingerprint = ended.fingerprint AND until_at IS NULL AND organization = ",
                 );
+                query.push_bind(organization);
                 query.build().persistent(false).execute(connection).await?;
             });
         }
         insert!(
             self,
-            "INSERT INTO verdicts (environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
+            "INSERT INTO verdicts (organization, environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
             "",
             started,
             |values, (environment, artifact, verdict, reasons)| {
-                values.push_bind(*environment).push_bind(artifact.bytes().as_slice()).push_bind(at.micros());
+                values.push_bind(organization).push_bind(*environment).push_bind(artifact.bytes().as_slice());
+                values.push_bind(at.micros());
                 values.push_bind(verdict.compliance.as_str()).push_bind(verdict.is_allowed);
                 values.push_bind(reasons.as_str());
             }
@@ -303,7 +307,6 @@ impl Transaction {
                     values.push_bind(expiry.evaluate_at.map(Timestamp::micros));
                 });
                 query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
-                query.push(", counted_at = ").push_bind(at.micros());
                 query.push(
                     ", compliance = evaluated.compliance, compliant_artifacts = compliant,
                        unknown_artifacts = unknown, non_compliant_artifacts = non_compliant,
@@ -311,8 +314,9 @@ impl Transaction {
                                               THEN until ELSE compliant_until END,
                        evaluate_at = CASE WHEN is_whole OR evaluate_at IS NULL OR next < evaluate_at
                                           THEN next ELSE evaluate_at END
-                     FROM evaluated WHERE environments.id = evaluated.id",
+                     FROM evaluated WHERE environments.id = evaluated.id AND organization = ",
                 );
+                query.push_bind(organization);
                 query.build().persistent(chunk.len() == 1).execute(connection).await?;
             });
         }
@@ -329,7 +333,7 @@ impl Transaction {
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
             "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, evaluated_at,
-               counted_at, compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue,
+               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue,
                hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
             ")"
@@ -363,7 +367,8 @@ impl Transaction {
             self,
             |query| {
                 query.push(
-                    "SELECT DISTINCT e.name FROM artifact_runs r JOIN environments e ON e.id = r.environment
+                    "SELECT DISTINCT e.name
+                     FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
                      WHERE r.organization = ",
                 );
                 query.push_bind(organization).push(concat!(" AND r.ended_at IS NULL AND ", has_policy!()));

@@ -36,8 +36,8 @@ pub struct AffectedArtifact {
     pub reasons: Vec<String>,
     /// Number of pods after the event.
     pub pods: i64,
-    /// Number of pods before the event; `null` if not counted.
-    pub pods_before: Option<i64>,
+    /// Number of pods before the event.
+    pub pods_before: i64,
     /// The first owners of its pods at the event, or before it if the artifact exited, at most 10. Added when a
     /// notification is sent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -73,8 +73,8 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
                 name: either.name.clone(),
                 compliance: either.verdict.compliance.as_str().to_owned(),
                 reasons: either.verdict.reasons.clone(),
-                pods: is.map_or(0, |is| is.pods.unwrap_or_default()),
-                pods_before: was.map_or(Some(0), |was| was.pods),
+                pods: is.map_or(0, |is| is.pods),
+                pods_before: was.map_or(0, |was| was.pods),
                 owners: Vec::new(),
             })
         };
@@ -130,10 +130,7 @@ fn affects(trigger: Trigger, was: Option<&RunningArtifact>, is: Option<&RunningA
     match trigger {
         Trigger::StartedArtifact => was.is_none() && is.is_some(),
         Trigger::ExitedArtifact => was.is_some() && is.is_none(),
-        Trigger::ScaledArtifact => match (was.and_then(|was| was.pods), is.and_then(|is| is.pods)) {
-            (Some(before), Some(after)) => before != after,
-            _ => false,
-        },
+        Trigger::ScaledArtifact => was.zip(is).is_some_and(|(was, is)| was.pods != is.pods),
         Trigger::AllowedArtifact => !allowed(was) && allowed(is),
         Trigger::NonCompliantEnvironment
         | Trigger::CompliantEnvironment
@@ -155,7 +152,7 @@ mod tests {
 
     fn running(pods: i64, compliance: Compliance, is_allowed: bool) -> RunningArtifact {
         let verdict = Verdict { compliance, is_allowed, reasons: Vec::new() };
-        RunningArtifact { name: "cart:1".into(), pods: Some(pods), namespaces: None, verdict }
+        RunningArtifact { name: "cart:1".into(), pods, namespaces: vec![], verdict }
     }
 
     fn status(artifacts: &[RunningArtifact], compliance: Compliance) -> EnvironmentStatus {
@@ -195,8 +192,7 @@ mod tests {
     #[test]
     fn report_triggers_artifact_and_compliance_events() {
         let [good, bad, allowed, unknown] = artifacts();
-        let (more, uncounted) =
-            (running(3, Compliant, false), RunningArtifact { pods: None, ..good.clone() });
+        let more = running(3, Compliant, false);
         let both = [good.clone(), bad.clone()];
         let both_bad = [bad.clone(), bad.clone()];
         let [good, bad, allowed, unknown] = [&[good][..], &[bad], &[allowed], &[unknown]];
@@ -216,7 +212,6 @@ mod tests {
             (&both, NonCompliant, "a rollback", good, Compliant, &[(EXITED, 1), (COMPLIANT, 0)]),
             (&[], Compliant, "an allow-listed one", allowed, Compliant, &[(STARTED, 1), (ALLOWED, 1)]),
             (good, Compliant, "more pods", &[more], Compliant, &[(SCALED, 1)]),
-            (&[uncounted], Compliant, "pods that were not counted", good, Compliant, &[]),
             (&both, NonCompliant, "the same", &both, NonCompliant, &[]),
         ]);
     }
@@ -279,9 +274,9 @@ mod tests {
             let events = between(before, after);
             events.iter().flat_map(|e| &e.artifacts).map(|a| (a.pods_before, a.pods)).collect::<Vec<_>>()
         };
-        assert_eq!(pods(&before, &after), [(Some(2), 5)]);
-        assert_eq!(pods(&status(&[], Compliant), &after), [(Some(0), 5)]);
-        assert_eq!(pods(&after, &status(&[], Compliant)), [(Some(5), 0)]);
+        assert_eq!(pods(&before, &after), [(2, 5)]);
+        assert_eq!(pods(&status(&[], Compliant), &after), [(0, 5)]);
+        assert_eq!(pods(&after, &status(&[], Compliant)), [(5, 0)]);
     }
 
     #[test]

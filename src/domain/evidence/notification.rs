@@ -200,8 +200,8 @@ impl Content {
         let line = |artifact: &AffectedArtifact| {
             let fingerprint: String =
                 artifact.fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect();
-            let more = match (self.trigger, artifact.pods_before) {
-                (Trigger::ScaledArtifact, Some(before)) => format!(": {before} to {} pods", artifact.pods),
+            let more = match self.trigger {
+                Trigger::ScaledArtifact => format!(": {} to {} pods", artifact.pods_before, artifact.pods),
                 _ if artifact.reasons.is_empty() => String::new(),
                 _ => format!(": {}", artifact.reasons.join(", ")),
             };
@@ -258,7 +258,7 @@ mod tests {
                 compliance: "NON-COMPLIANT".into(),
                 reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
                 pods: 5,
-                pods_before: Some(2),
+                pods_before: 2,
                 owners: Vec::new(),
             })
             .collect();

@@ -22,7 +22,7 @@ const MAX_ATTESTED: usize = 10_000;
 impl Evaluating<'_> {
     /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
     /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these
-    /// verdicts: on the number of artifacts, or on counts or namespaces that another version of the program left outdated.
+    /// verdicts, such as the number of artifacts.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -49,22 +49,19 @@ impl Evaluating<'_> {
         let allowed = self.transaction.allow_lists(organization, environments(), artifacts).await?;
         let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
-        let mut outdated = BTreeSet::new();
+        let mut incomplete = BTreeSet::new();
         for governed in governed {
-            let is_outdated =
-                governed.must_queue || needs.namespaces && governed.running.namespaces.is_none();
-            match governed.counts.filter(|_| !is_outdated) {
-                Some(counts) => Affected::add(&mut affected, governed, counts),
-                None => {
-                    outdated.insert(governed.name);
-                }
+            if governed.must_queue {
+                incomplete.insert(governed.name);
+            } else {
+                Affected::add(&mut affected, governed);
             }
         }
         let evidence = self.transaction.evidence(organization, artifacts, &needs).await?;
         let none = AllowList::default();
         let mut evaluated = Vec::new();
         for (id, environment) in affected {
-            if outdated.contains(&environment.name) {
+            if incomplete.contains(&environment.name) {
                 continue;
             }
             let name = environment_name(&environment.name)?;
@@ -79,8 +76,8 @@ impl Evaluating<'_> {
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
         self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
-        let outdated = outdated.iter().map(String::as_str);
-        self.transaction.queue_evaluations(organization, outdated, None, cause, now).await?;
+        let incomplete = incomplete.iter().map(String::as_str);
+        self.transaction.queue_evaluations(organization, incomplete, None, cause, now).await?;
         let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
         let changes: Vec<_> = evaluated
             .iter()
@@ -106,9 +103,17 @@ struct Affected {
 }
 
 impl Affected {
-    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact, counts: ComplianceCounts) {
+    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact) {
         let GovernedArtifact {
-            environment, name, snapshot, compliance, evaluated_at, artifact, running, ..
+            environment,
+            name,
+            snapshot,
+            compliance,
+            evaluated_at,
+            counts,
+            artifact,
+            running,
+            ..
         } = governed;
         // An environment that runs too few artifacts is queued.
         let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };

@@ -9,7 +9,7 @@
 //! [`MAX_ENVIRONMENTS`]. Further environments, and changes that concern all artifacts of many environments, are queued
 //! ([`super::queue`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 use super::audit::Audit;
 use super::inputs::Inputs;
 use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, Evaluation, ReportedArtifacts, RunningArtifact, Verdict,
+    EnvironmentStatus, Evaluation, ReportedArtifacts, Verdict,
 };
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
@@ -178,10 +178,14 @@ impl<'a> Evaluating<'a> {
         let Evaluation { status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
-            self.transaction.record_absence(environment.id, status.absence.as_deref(), reference).await?;
+            self.transaction
+                .record_absence(organization, environment.id, status.absence.as_deref(), reference)
+                .await?;
         }
         if snapshot > environment.snapshot {
-            self.transaction.record_snapshot_compliance(environment.id, snapshot, status.compliance).await?;
+            self.transaction
+                .record_snapshot_compliance(organization, environment.id, snapshot, status.compliance)
+                .await?;
         }
         let change = StatusChange {
             environment: environment.id,
@@ -205,10 +209,7 @@ impl<'a> Evaluating<'a> {
             return Ok(());
         };
         let name = environment_name(name)?;
-        let mut artifacts = self.transaction.running_artifacts(environment.id).await?;
-        if artifacts.values().any(|is| is.namespaces.is_none()) {
-            self.add_namespaces(organization, environment.id, &mut artifacts).await?;
-        }
+        let artifacts = self.transaction.running_artifacts(organization, environment.id).await?;
         let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
         let snapshot = environment.snapshot;
         let at = self.app.site.now().after(environment.evaluated_at);
@@ -217,25 +218,6 @@ impl<'a> Evaluating<'a> {
         let kept = BTreeMap::new();
         self.evaluate(organization, Subject { name, environment, snapshot, before, seen, kept }, cause, at)
             .await
-    }
-
-    /// Adds the namespaces of artifacts that a previous version of the program recorded.
-    async fn add_namespaces(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        artifacts: &mut BTreeMap<Fingerprint, RunningArtifact>,
-    ) -> Result<(), Error> {
-        let mut namespaces: HashMap<Fingerprint, BTreeSet<String>> = HashMap::new();
-        for pods in self.transaction.pod_groups(organization, environment, None, "").await? {
-            for artifact in pods.digests.values() {
-                namespaces.entry(*artifact).or_default().insert(pods.namespace.clone());
-            }
-        }
-        for (artifact, is) in artifacts.iter_mut().filter(|(_, is)| is.namespaces.is_none()) {
-            is.namespaces = namespaces.remove(artifact).map(|names| names.into_iter().collect());
-        }
-        self.transaction.record_namespaces(environment, artifacts).await
     }
 
     /// Records changes of environments, each with its name and current snapshot, and their events.
@@ -247,7 +229,7 @@ impl<'a> Evaluating<'a> {
         at: Timestamp,
     ) -> Result<(), Error> {
         self.transaction
-            .record_status_changes(changes.iter().map(|(change, ..)| *change).collect(), at)
+            .record_status_changes(organization, changes.iter().map(|(change, ..)| *change).collect(), at)
             .await?;
         let mut events = Vec::new();
         for (change, name, snapshot) in changes {

@@ -120,8 +120,10 @@ impl Together {
         } else {
             Evaluating::shared(app, organization).await?
         };
-        let mut taken =
-            evaluating.transaction.take_evaluations(self.environments, artifacts.as_ref()).await?;
+        let mut taken = evaluating
+            .transaction
+            .take_evaluations(organization, self.environments, artifacts.as_ref())
+            .await?;
         taken.sort_unstable();
         let &[first, ref rest @ ..] = taken.as_slice() else { return Ok(false) };
         match artifacts {

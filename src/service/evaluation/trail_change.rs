@@ -40,7 +40,7 @@ impl Evaluating<'_> {
         if is_unchanged {
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
-        let mut all = self.transaction.artifacts_of_trail(trail, MAX_ARTIFACTS + 1).await?;
+        let mut all = self.transaction.artifacts_of_trail(organization, trail, MAX_ARTIFACTS + 1).await?;
         if all.len() > MAX_ARTIFACTS {
             let environments = self.transaction.environments_with_policies(organization, true).await?;
             let environments = environments.iter().map(String::as_str);

@@ -21,7 +21,7 @@ const NOTIFICATION_RETENTION: Duration = Duration::from_hours(30 * 24);
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut interval = tokio::time::interval(app.limits.retention_interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Workloads may have lost their pods to an earlier version, or to a process that was killed between two batches.
+    // Workloads may have lost their pods to a process that was killed between two batches.
     let mut sweep_is_due = true;
     loop {
         tokio::select! {
@@ -61,17 +61,17 @@ impl Round<'_> {
             }
         }
         for organization in organizations {
-            for removed in
-                [self.remove_attachments(&organization).await, self.remove_audit(&organization).await]
-            {
-                if let Err(error) = removed {
-                    self.record_failure(&error);
-                }
+            let mut removed = vec![
+                self.remove_attachments(&organization).await,
+                self.remove_audit(&organization).await,
+                self.remove_notifications(&organization).await,
+            ];
+            if sweep_is_due {
+                removed.push(self.sweep_workloads(&organization).await);
             }
-        }
-        self.remove_notifications().await?;
-        if sweep_is_due {
-            self.sweep_workloads().await?;
+            for error in removed.into_iter().filter_map(Result::err) {
+                self.record_failure(&error);
+            }
         }
         Ok(())
     }
@@ -92,7 +92,8 @@ impl Round<'_> {
             let mut transaction = self.app.site.store.write().await?;
             // For each batch: a bootstrap file may have changed it since the last one.
             let Some(retention) = transaction.retention(organization).await?.history else { break };
-            let removed = transaction.remove_before(environment, now.earlier(retention), now).await?;
+            let removed =
+                transaction.remove_before(organization, environment, now.earlier(retention), now).await?;
             transaction.commit().await?;
             self.count(removed.rows);
             self.remove_orphans(organization, &removed.workloads).await?;
@@ -103,20 +104,13 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Removes all workloads that no pod refers to.
-    async fn sweep_workloads(&mut self) -> Result<(), store::Error> {
+    /// Removes all workloads of an organization that no pod refers to.
+    async fn sweep_workloads(&mut self, organization: &str) -> Result<(), store::Error> {
         let mut last = None;
         while !self.shutdown.is_cancelled() {
-            let workloads = self.app.site.store.read().await?.workloads_after(last.as_ref()).await?;
-            for workloads in workloads.chunk_by(|(one, _), (next, _)| one == next) {
-                let hashes: Vec<Fingerprint> = workloads.iter().map(|(_, hash)| *hash).collect();
-                if let Some((organization, _)) = workloads.first()
-                    && let Err(error) = self.remove_orphans(organization, &hashes).await
-                {
-                    self.record_failure(&error);
-                }
-            }
-            last = workloads.into_iter().next_back();
+            let workloads = self.app.site.store.read().await?.workloads_after(organization, last).await?;
+            self.remove_orphans(organization, &workloads).await?;
+            last = workloads.last().copied();
             if last.is_none() {
                 break;
             }
@@ -132,7 +126,7 @@ impl Round<'_> {
     ) -> Result<(), store::Error> {
         for workloads in workloads.chunks(MAX_WORKLOADS) {
             let mut transaction = self.app.site.store.read().await?;
-            let orphans = transaction.orphaned_workloads(workloads).await?;
+            let orphans = transaction.orphaned_workloads(organization, workloads).await?;
             drop(transaction);
             if orphans.is_empty() {
                 continue;
@@ -193,11 +187,11 @@ impl Round<'_> {
         Ok(())
     }
 
-    async fn remove_notifications(&mut self) -> Result<(), store::Error> {
+    async fn remove_notifications(&mut self, organization: &str) -> Result<(), store::Error> {
         let horizon = self.app.site.now().earlier(NOTIFICATION_RETENTION);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
-            let rows = transaction.remove_notifications(horizon).await?;
+            let rows = transaction.remove_notifications(organization, horizon).await?;
             transaction.commit().await?;
             self.count(rows);
             if rows == 0 {

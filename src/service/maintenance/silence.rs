@@ -68,7 +68,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     };
     let mut transaction = app.site.store.write().await?;
     // The replica that recorded the previous change may have a clock that is ahead.
-    let at = now.after(transaction.last_event_at(change.id).await?);
+    let at = now.after(transaction.last_event_at(&change.organization, change.id).await?);
     let content = Content {
         trigger,
         occurred_at: at,

@@ -227,9 +227,8 @@ async fn lease(
     if targets.is_empty() {
         return Ok(Vec::new());
     }
-    let wanted: Vec<Uuid> = targets.keys().copied().collect();
     let mut transaction = app.site.store.write().await?;
-    let leased = transaction.lease(&wanted, app.site.now(), limits.lease).await?;
+    let leased = transaction.lease(targets.values(), app.site.now(), limits.lease).await?;
     transaction.commit().await?;
     Ok(leased.into_iter().filter_map(|leased| Some((targets.remove(&leased.target)?, leased))).collect())
 }
@@ -309,7 +308,7 @@ async fn send(
         Some(Address::Teams { url }) => http.json(url, &message, &payloads::teams(&message)).await,
         Some(Address::PagerDuty { url, routing_key }) => {
             // A late event must not open an incident again that a later one has resolved.
-            if app.site.store.read().await?.is_superseded(leased.id).await? {
+            if app.site.store.read().await?.is_superseded(&leased.organization, leased.id).await? {
                 return Ok(());
             }
             let event = payloads::pagerduty(&message, routing_key.expose_secret());
@@ -340,6 +339,7 @@ async fn record(
             // Notifications whose next attempt would be past their maximum age are dropped.
             let drop_before = retry_at.earlier(limits.max_age);
             let failed = FailedDelivery {
+                organization: &target.organization,
                 notification: id,
                 target: target.id,
                 leased_until: leased.leased_until,

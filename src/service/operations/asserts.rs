@@ -254,7 +254,7 @@ pub(crate) async fn assert_artifact(
             Some(format!("no policy is attached to the environment {name}: nothing was checked"))
         }
         _ if verdict.is_allowed => Some(verdict.reasons.join("; ")),
-        _ if needs.namespaces && known.namespaces.is_none() => {
+        _ if needs.namespaces && known.namespaces.is_empty() => {
             Some("the artifact does not run there: conditions on namespaces see none".to_owned())
         }
         _ => None,

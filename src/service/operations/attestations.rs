@@ -240,7 +240,7 @@ async fn whole(
 ) -> Result<Vec<WholeAttestation>, Error> {
     let mut all = Vec::with_capacity(found.len());
     for attested in found {
-        let artifacts = transaction.artifacts_of_attestation(attested.id).await?.listed;
+        let artifacts = transaction.artifacts_of_attestation(&organization, attested.id).await?.listed;
         let html_url = site.links.attestation(organization, &attested.flow, &attested.trail, attested.id);
         all.push(WholeAttestation::new(attested, html_url, artifact, artifacts)?);
     }

@@ -136,7 +136,7 @@ pub(crate) async fn begin_trail(
     transaction.upsert_trail(new, at).await?;
     if let Some(stored) = stored.filter(|_| template.is_some()) {
         // A policy may require that the trails of an artifact comply with their templates.
-        let artifacts = transaction.artifacts_attested_in(stored.id).await?;
+        let artifacts = transaction.artifacts_attested_in(&organization, stored.id).await?;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     }

@@ -115,7 +115,8 @@ pub(crate) async fn check_policy(
     if let Some(at) = sent.at {
         let validity = environment.validity(app.site.silent_after);
         let (_, coverage) =
-            selected_snapshot::history(&mut transaction, &environment, validity, at, now).await?;
+            selected_snapshot::history(&mut transaction, (&organization, &environment), validity, at, now)
+                .await?;
         warning = coverage.warning();
         if !coverage.has_data() {
             let why = warning.unwrap_or_default();
@@ -209,7 +210,6 @@ fn reported(groups: Vec<PodGroup>) -> ReportedArtifacts {
         for (name, fingerprint) in digests {
             let new = || ReportedArtifact { name: name.to_string(), ..ReportedArtifact::default() };
             let namespaces = &mut artifacts.entry(fingerprint).or_insert_with(new).namespaces;
-            let namespaces = namespaces.get_or_insert_default();
             if let Err(position) = namespaces.binary_search(&namespace) {
                 namespaces.insert(position, namespace.clone());
             }

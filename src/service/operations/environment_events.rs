@@ -79,17 +79,20 @@ pub(crate) async fn list_events(
     let (page, interval) = (parameters.page()?, SnapshotInterval::parse(&parameters)?);
     let (now, mut transaction) = (site.now(), site.store.read().await?);
     let environment = environment(&mut transaction, &organization, &name).await?;
-    let available = transaction.available_snapshots(environment.id).await?;
+    let available = transaction.available_snapshots(&organization, environment.id).await?;
     let numbers = interval.numbers(&name, environment.snapshot, &available)?;
-    let span = Span::read(&mut transaction, &environment, (&interval, numbers), &parameters, now).await?;
+    let span =
+        Span::read(&mut transaction, (&organization, &environment), (&interval, numbers), &parameters, now)
+            .await?;
     let wanted =
         artifacts_of_repositories(&mut transaction, &organization, parameters.all("repo_name")).await?;
 
     // The event before the page limits the gaps of the page.
     let before = i64::from(page.offset() > 0);
     let range = (page.offset() - before, page.size() + before);
-    let mut events =
-        transaction.events(environment.id, (span.from, span.until), interval.is_reversed, range).await?;
+    let mut events = transaction
+        .events(&organization, environment.id, (span.from, span.until), interval.is_reversed, range)
+        .await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
@@ -99,7 +102,7 @@ pub(crate) async fn list_events(
     let (from, until) = if interval.is_reversed { (start, end) } else { (end, start) };
     let mut silences = Vec::new();
     let gaps = (from.unwrap_or(span.from), until.unwrap_or(span.until));
-    for (snapshot, from, to) in transaction.gaps_ended(environment.id, gaps).await? {
+    for (snapshot, from, to) in transaction.gaps_ended(&organization, environment.id, gaps).await? {
         let description = format!("no reports from {from} to {to}: what ran is unknown");
         silences.push(EnvironmentEvent::new(name.as_str(), "gap", description, to, snapshot));
     }
@@ -148,7 +151,7 @@ impl Span {
     /// Intersects the interval with the other limits.
     async fn read(
         transaction: &mut Transaction,
-        environment: &EnvironmentOverview,
+        (organization, environment): (&str, &EnvironmentOverview),
         (interval, (first, last)): (&SnapshotInterval, (i64, i64)),
         parameters: &Parameters,
         now: Timestamp,
@@ -179,7 +182,8 @@ impl Span {
             let (from, until) = match limit {
                 EventsLimit::Time(time) => (time.resolve(now), after(time.resolve(now))),
                 EventsLimit::Snapshot(number) => {
-                    let found = transaction.snapshots(environment.id, (number, number)).await?.pop();
+                    let found =
+                        transaction.snapshots(organization, environment.id, (number, number)).await?.pop();
                     let not_found =
                         || Problem::field(parameter, "expected the number of an available snapshot");
                     let snapshot = found.ok_or_else(not_found)?;
@@ -297,7 +301,7 @@ fn is_compliant(compliance: &str) -> Option<bool> {
 
 /// The number of pods before and after, in the words of the public client.
 fn description(trigger: Trigger, artifact: &AffectedArtifact) -> String {
-    let (before, after) = (artifact.pods_before.unwrap_or_default(), artifact.pods);
+    let (before, after) = (artifact.pods_before, artifact.pods);
     if trigger == Trigger::AllowedArtifact {
         return "the artifact was added to the allow-list".to_owned();
     }

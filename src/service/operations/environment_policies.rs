@@ -95,7 +95,7 @@ pub(crate) async fn detach_policies(
         }
         closed.push(attachment.id);
     }
-    evaluating.transaction.detach_policies(closed, app.site.now()).await?;
+    evaluating.transaction.detach_policies(&organization, closed, app.site.now()).await?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     finish(evaluating, &app, &caller, &organization, &environment, ("detached", "from"), &names).await
 }

@@ -140,7 +140,8 @@ pub(crate) async fn get_snapshot(
     let content = selected.content(&mut transaction, &organization).await?;
     let number = (selected.snapshot.number, selected.snapshot.number);
     let received = (selected.snapshot.received_at, selected.snapshot.received_at);
-    let changes = transaction.changes(selected.environment.id, number, received, i64::MAX).await?;
+    let changes =
+        transaction.changes(&organization, selected.environment.id, number, received, i64::MAX).await?;
     drop(transaction);
     Ok(stream(&cpu, content.min_bytes(), move |to| {
         let started =

@@ -144,12 +144,12 @@ struct Difference<'a> {
 impl<'a> Difference<'a> {
     async fn read(
         transaction: &mut Transaction,
-        environment: Uuid,
+        (organization, environment): (&str, Uuid),
         (reported, artifacts): (&'a NormalizedReport, &PodArtifacts<'a>),
     ) -> Result<Self, store::Error> {
-        let before = transaction.running_artifacts(environment).await?;
+        let before = transaction.running_artifacts(organization, environment).await?;
         let artifacts = change::compare_artifacts(&before, artifacts);
-        let pods = change::compare_pods(transaction.running_pods(environment).await?, reported);
+        let pods = change::compare_pods(transaction.running_pods(organization, environment).await?, reported);
         Ok(Self { before, artifacts, pods })
     }
 
@@ -168,7 +168,7 @@ impl<'a> Difference<'a> {
         let Some(stored) = stored.filter(|stored| stored.report_hash != Some(reported.0.hash)) else {
             return Ok(None);
         };
-        let difference = Self::read(&mut transaction, stored.id, reported).await?;
+        let difference = Self::read(&mut transaction, (organization, stored.id), reported).await?;
         Ok(Some((stored, difference)))
     }
 
@@ -206,44 +206,48 @@ async fn record(
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {
-        transaction.insert_gap(stored.id, last, at).await?;
+        transaction.insert_gap(organization, stored.id, last, at).await?;
     }
     let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
-    transaction.record_reporter(&stored, received, sender, pods).await?;
+    transaction.record_reporter(organization, &stored, received, sender, pods).await?;
     let is_confirmed_by_another = stored.reported_by.as_deref().is_some_and(|name| name != caller.name);
     if stored.report_hash == Some(reported.hash) {
         if is_confirmed_by_another {
-            transaction.record_confirmation(stored.id, stored.snapshot, received).await?;
+            transaction.record_confirmation(organization, stored.id, stored.snapshot, received).await?;
         }
-        transaction.record_report(stored.id, received, stored.snapshot).await?;
+        transaction.record_report(organization, stored.id, received, stored.snapshot).await?;
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
     let early = early.filter(|(earlier, _)| stored.is_unchanged_since(earlier));
     let difference = match early {
         Some((_, difference)) => difference,
-        None => Difference::read(transaction, stored.id, (reported, reported_artifacts)).await?,
+        None => {
+            Difference::read(transaction, (organization, stored.id), (reported, reported_artifacts)).await?
+        }
     };
     let kept = difference.kept(&stored, now);
     let Difference { before, artifacts, pods } = difference;
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         if is_confirmed_by_another {
-            transaction.record_confirmation(stored.id, stored.snapshot, received).await?;
+            transaction.record_confirmation(organization, stored.id, stored.snapshot, received).await?;
         }
         Changed::Pods
     } else {
         let number = stored.snapshot + 1;
-        transaction.supersede_snapshot(stored.id, stored.snapshot, stored.last_report_at, at).await?;
-        transaction.insert_snapshot(stored.id, number, received).await?;
-        transaction.end_artifacts(stored.id, &artifacts.ended, stored.snapshot, at).await?;
+        transaction
+            .supersede_snapshot(organization, stored.id, stored.snapshot, stored.last_report_at, at)
+            .await?;
+        transaction.insert_snapshot(organization, stored.id, number, received).await?;
+        transaction.end_artifacts(organization, stored.id, &artifacts.ended, stored.snapshot, at).await?;
         transaction.start_artifacts(organization, stored.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
     };
-    transaction.change_artifacts(stored.id, &artifacts.changed).await?;
-    transaction.end_pods(stored.id, pods.ended, at).await?;
+    transaction.change_artifacts(organization, stored.id, &artifacts.changed).await?;
+    transaction.end_pods(organization, stored.id, pods.ended, at).await?;
     transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
-    transaction.record_report(stored.id, received, snapshot).await?;
+    transaction.record_report(organization, stored.id, received, snapshot).await?;
     let seen = reported_artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
     let before = EnvironmentStatus {
         artifacts: before,
@@ -253,7 +257,6 @@ async fn record(
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
     let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen, kept };
     evaluating.evaluate(organization, subject, &cause, at).await?;
-    evaluating.transaction.analyze_after(pods.started.len().max(artifacts.started.len())).await?;
     let audit = Audit::from_caller(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
         _ => format!("reported environment {environment}: pods changed"),

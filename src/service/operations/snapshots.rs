@@ -70,7 +70,7 @@ pub(crate) async fn list_snapshots(
     let (page, interval) = (parameters.page()?, SnapshotInterval::parse(&parameters)?);
     let mut transaction = site.store.read().await?;
     let environment = environment(&mut transaction, &organization, &name).await?;
-    let available = transaction.available_snapshots(environment.id).await?;
+    let available = transaction.available_snapshots(&organization, environment.id).await?;
     let (first, last) = interval.numbers(&name, environment.snapshot, &available)?;
     let (from, to) = if interval.is_reversed {
         let from = first.saturating_add(page.offset());
@@ -79,8 +79,8 @@ pub(crate) async fn list_snapshots(
         let to = last.saturating_sub(page.offset());
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
-    let mut snapshots = transaction.snapshots(environment.id, (from, to)).await?;
-    let gaps = transaction.gaps(environment.id, (from, to), MAX_GAPS).await?;
+    let mut snapshots = transaction.snapshots(&organization, environment.id, (from, to)).await?;
+    let gaps = transaction.gaps(&organization, environment.id, (from, to), MAX_GAPS).await?;
     drop(transaction);
     if interval.is_reversed {
         snapshots.reverse();

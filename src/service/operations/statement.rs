@@ -39,7 +39,7 @@ pub(crate) async fn export_statement(
     let content = selected.content(&mut transaction, &organization).await?;
     let policies = transaction.policies_at(&organization, name.as_str(), selected.at).await?;
     let number = selected.snapshot.number;
-    let gaps = transaction.gaps(selected.environment.id, (number, number), MAX_GAPS).await?;
+    let gaps = transaction.gaps(&organization, selected.environment.id, (number, number), MAX_GAPS).await?;
     drop(transaction);
     if content.artifacts.is_empty() {
         let problem =

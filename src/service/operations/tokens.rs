@@ -214,7 +214,7 @@ pub(crate) async fn revoke_token(
     match open.into_iter().find(|open| open.name == name.as_str()) {
         None => return Err(Problem::not_found(format!("token \"{name}\" not found"))),
         Some(open) if open.created_by.is_none() => return Err(declared("token", name)),
-        Some(open) => evaluating.transaction.revoke_token(open.sha256, now).await?,
+        Some(open) => evaluating.transaction.revoke_token(&organization, open.sha256, now).await?,
     }
     let change = format!("revoked the token {name}");
     evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;

@@ -146,7 +146,7 @@ impl FoundTrail {
         let mut listed = transaction.trails(organization, filter, only).await?;
         let Some(stored) = listed.trails.pop() else { return Ok(None) };
         let id = stored.id;
-        let attestations = transaction.attestations_of_trail(id).await?;
+        let attestations = transaction.attestations_of_trail(organization, id).await?;
         let html_url = site.links.trail(organization, flow, name);
         let trail = response(stored, html_url, &listed.tags, &listed.templates, site.now());
         Ok(Some(Self { id, trail, attestations }))
@@ -157,7 +157,7 @@ impl FoundTrail {
         transaction: &mut Transaction,
         organization: &str,
     ) -> Result<Vec<TrailEvent>, Problem> {
-        let reports = transaction.reports_of_trail(self.id).await?;
+        let reports = transaction.reports_of_trail(organization, self.id).await?;
         let mut has_more = self.attestations.has_more || reports.has_more;
         let mut events = vec![TrailEvent::new("trail_reported", self.trail.created_at)];
         events.extend(self.attestations.listed.iter().map(attestation_event));

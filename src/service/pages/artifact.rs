@@ -119,7 +119,7 @@ impl ArtifactData {
         let mut rules = Vec::new();
         for run in current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
             let (name, namespaces) = (run.image.clone(), run.namespaces.clone());
-            let reported = [(artifact, ReportedArtifact { name, pods: None, namespaces })].into();
+            let reported = [(artifact, ReportedArtifact { name, pods: run.pods, namespaces })].into();
             let environment = &run.environment.name;
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
@@ -189,10 +189,8 @@ fn sources(known: &ArtifactData) -> Markup {
             dt { "Repository" }
             dd {
                 (link(source.url.as_deref().unwrap_or_default(), &text(&source.name)))
-                @if let (Some(flow), Some(by)) = (&source.flow, &source.reported_by) {
-                    ", named by flow " (text(flow)) ", token " (text(by)) ", "
-                    (timestamp(source.recorded_at))
-                }
+                ", named by flow " (text(&source.flow)) ", token " (text(&source.reported_by)) ", "
+                (timestamp(source.recorded_at))
             }
             @if let Some(sha) = &source.commit_sha {
                 dt { "Commit" }
@@ -215,11 +213,11 @@ fn conflicting_claims(claims: &AtMost<Source>) -> Markup {
     let rows = html! {
         @for claim in &claims.listed {
             tr {
-                th scope="row" { (text(claim.flow.as_deref().unwrap_or_default())) }
+                th scope="row" { (text(&claim.flow)) }
                 td { (text(&claim.name)) }
                 td { (text(claim.url.as_deref().unwrap_or_default())) }
                 td { @if let Some(sha) = &claim.commit_sha { (commit_hash(sha)) } }
-                td { (text(claim.reported_by.as_deref().unwrap_or_default())) }
+                td { (text(&claim.reported_by)) }
                 td { (timestamp(claim.recorded_at)) }
             }
         }
@@ -252,7 +250,7 @@ fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -
                 th scope="row" { (links.link()) }
                 td { (status.badge()) }
                 td { (text(&verdict_reason(Some(verdict), status.compliance(), ""))) }
-                td { (running.pods.map_or_else(|| "not counted".to_owned(), |pods| pods.to_string())) }
+                td { (running.pods) }
                 td { (timestamp(running.started_at)) }
             }
         }

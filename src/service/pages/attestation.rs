@@ -32,7 +32,7 @@ pub(super) async fn page(
     let attested = transaction.attestation(&organization, id).await?;
     let attested = attested.filter(|attested| (&attested.flow, &attested.trail) == (&flow, &trail));
     let Some(attested) = attested else { return Err(Refusal::NotFound) };
-    let artifacts = transaction.artifacts_of_attestation(id).await?;
+    let artifacts = transaction.artifacts_of_attestation(&organization, id).await?;
     let has_failures = attested.results.iter().any(|result| result.unsuccessful() > 0);
     let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
     drop(transaction);

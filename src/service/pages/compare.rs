@@ -60,7 +60,7 @@ pub(super) async fn page(
     let mut transaction = site.store.read().await?;
     let environment =
         transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let available = transaction.available_snapshots(environment.id).await?;
+    let available = transaction.available_snapshots(&organization, environment.id).await?;
     let last = environment.snapshot;
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
@@ -71,8 +71,9 @@ pub(super) async fn page(
             http_status = StatusCode::NOT_FOUND;
             result = html! { p.problem role="alert" { (problem) } };
         } else {
-            let from = Side::read(&mut transaction, environment.id, from, &available).await?;
-            let to = Side::read(&mut transaction, environment.id, to, &available).await?;
+            let from =
+                Side::read(&mut transaction, (&organization, environment.id), from, &available).await?;
+            let to = Side::read(&mut transaction, (&organization, environment.id), to, &available).await?;
             let workloads =
                 transaction.workloads_at_either(&organization, environment.id, (from.at, to.at)).await?;
             sides = Some((from, to, workloads));
@@ -159,20 +160,24 @@ fn parameter(difference: Difference) -> &'static str {
 impl Side {
     async fn read(
         transaction: &mut Transaction,
-        environment: Uuid,
+        (organization, environment): (&str, Uuid),
         number: i64,
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         let numbers = (number, number);
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = transaction.snapshots(environment, numbers).await?.pop().ok_or(Refusal::NotFound)?;
-        let all_gaps = transaction.gaps(environment, numbers, MAX_GAPS).await?;
+        let snapshot = transaction
+            .snapshots(organization, environment, numbers)
+            .await?
+            .pop()
+            .ok_or(Refusal::NotFound)?;
+        let all_gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
         let at = view_time(&snapshot, available);
-        let verdicts = transaction.verdicts(environment, Some(at)).await?;
+        let verdicts = transaction.verdicts(organization, environment, Some(at)).await?;
         let gaps = SnapshotGaps::new(&snapshot, &all_gaps);
         // The retention horizon, unlike a receipt, may be in a gap.
-        let is_confirmed =
-            at == snapshot.received_at || transaction.history_at(environment, at).await?.gap.is_none();
+        let is_confirmed = at == snapshot.received_at
+            || transaction.history_at(organization, environment, at).await?.gap.is_none();
         Ok(Self { snapshot, gaps, at, is_confirmed, verdicts })
     }
 

@@ -78,14 +78,14 @@ pub(super) async fn page(
         transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
-        Some(at) => Some(read_past(&mut transaction, &environment, status, at).await?),
+        Some(at) => Some(read_past(&mut transaction, (&organization, &environment), status, at).await?),
         None => None,
     };
     let groups = match past {
         Some(past) if !past.coverage.has_data() => Vec::new(),
         _ => transaction.pod_groups(&organization, environment.id, filter.at, &filter.q).await?,
     };
-    let stored = transaction.verdicts(environment.id, filter.at).await?;
+    let stored = transaction.verdicts(&organization, environment.id, filter.at).await?;
     let mut policies = site.policies.of(&mut transaction, &organization, [name.as_str()]).await?;
     let policies = policies.remove(&name).unwrap_or_default();
     // Grouping all artifacts is slow: release the connection, and use a blocking thread.
@@ -167,11 +167,12 @@ fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Optio
 
 async fn read_past(
     transaction: &mut Transaction,
-    environment: &EnvironmentOverview,
+    (organization, environment): (&str, &EnvironmentOverview),
     status: CurrentStatus,
     at: Timestamp,
 ) -> Result<Past, store::Error> {
-    let (history, coverage) = history(transaction, environment, status.validity, at, status.now).await?;
+    let (history, coverage) =
+        history(transaction, (organization, environment), status.validity, at, status.now).await?;
     Ok(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
 }
 
@@ -200,12 +201,10 @@ async fn evaluate_today(
 fn reported<'a>(rows: impl IntoIterator<Item = &'a RunningRow>) -> ReportedArtifacts {
     let mut artifacts = ReportedArtifacts::new();
     for row in rows {
-        let artifact = artifacts.entry(row.artifact).or_insert_with(|| ReportedArtifact {
-            name: row.image.clone(),
-            pods: None,
-            namespaces: Some(Vec::new()),
-        });
-        let namespaces = artifact.namespaces.get_or_insert_default();
+        let artifact = artifacts
+            .entry(row.artifact)
+            .or_insert_with(|| ReportedArtifact { name: row.image.clone(), ..ReportedArtifact::default() });
+        let namespaces = &mut artifact.namespaces;
         if let Err(place) = namespaces.binary_search(&row.namespace) {
             namespaces.insert(place, row.namespace.clone());
         }

@@ -39,8 +39,8 @@ pub(super) async fn page(
     let all = transaction.environment_ids(&organization).await?;
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
     let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
-    let environments = transaction.overview(on_page).await?;
-    let hours = transaction.events_per_hour(&environments, since).await?;
+    let environments = transaction.overview(&organization, on_page).await?;
+    let hours = transaction.events_per_hour(&organization, &environments, since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }

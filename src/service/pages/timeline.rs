@@ -36,10 +36,10 @@ pub(super) async fn page(
     let mut transaction = site.store.read().await?;
     let environment =
         transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let available = transaction.available_snapshots(environment.id).await?;
+    let available = transaction.available_snapshots(&organization, environment.id).await?;
     let last = environment.snapshot;
     let (pagination, numbers) = snapshot_page(available.first.unwrap_or(last), last, requested);
-    let rows = read_rows(&mut transaction, environment.id, numbers).await?;
+    let rows = read_rows(&mut transaction, (&organization, environment.id), numbers).await?;
     drop(transaction);
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
     let timeline = Timeline {
@@ -90,17 +90,17 @@ pub(super) async fn page(
 
 async fn read_rows(
     transaction: &mut Transaction,
-    environment: Uuid,
+    (organization, environment): (&str, Uuid),
     numbers: (i64, i64),
 ) -> Result<TimelineRows, store::Error> {
-    let snapshots = transaction.snapshots(environment, numbers).await?;
+    let snapshots = transaction.snapshots(organization, environment, numbers).await?;
     let received = |snapshot: Option<&Snapshot>| snapshot.map(|snapshot| snapshot.received_at);
     let changes = match received(snapshots.last()).zip(received(snapshots.first())) {
-        Some(times) => transaction.changes(environment, numbers, times, MAX_LISTED).await?,
+        Some(times) => transaction.changes(organization, environment, numbers, times, MAX_LISTED).await?,
         None => Vec::new(),
     };
-    let scalings = transaction.scalings(environment, numbers, MAX_SCALINGS).await?;
-    let gaps = transaction.gaps(environment, numbers, MAX_GAPS).await?;
+    let scalings = transaction.scalings(organization, environment, numbers, MAX_SCALINGS).await?;
+    let gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
     Ok(TimelineRows { snapshots, changes, scalings, gaps })
 }
 

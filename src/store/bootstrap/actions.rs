@@ -45,20 +45,20 @@ impl Transaction {
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), ReconcileError> {
-        const CLOSE: &str = "UPDATE actions SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE actions SET closed_at = $1 WHERE organization = $2 AND id = $3";
         let mut wanted: BTreeMap<i64, &Action> =
             actions.iter().map(|action| (action.number, action)).collect();
         for open in self.open_actions(organization).await? {
             let (id, number, name) = (open.id, open.number, open.name.as_str());
             let Some(action) = wanted.remove(&number) else {
-                self.close(CLOSE, id, now).await?;
+                self.close(CLOSE, organization, id, now).await?;
                 self.reconcile_targets(organization, number, &[], now).await?;
                 journal.record(organization, format!("the action {number}, {name}, was removed"));
                 continue;
             };
             let targets_changed = self.reconcile_targets(organization, number, &action.targets, now).await?;
             if targets_changed || columns(action)? != (name, open.environments, open.triggers) {
-                self.close(CLOSE, id, now).await?;
+                self.close(CLOSE, organization, id, now).await?;
                 self.insert_action(organization, action, open.created_at, now).await?;
                 journal.record(organization, describe(action));
             }
@@ -118,12 +118,12 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, name, kind, content FROM targets
             WHERE organization = $1 AND action = $2 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE targets SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE targets SET closed_at = $1 WHERE organization = $2 AND id = $3";
         // Drops the pending notifications of a removed target.
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = 'the target was removed'
-            WHERE target = $2 AND sent_at IS NULL AND dropped_at IS NULL";
-        const UPDATE: &str = "UPDATE targets SET content = $1 WHERE id = $2";
+            WHERE organization = $2 AND target = $3 AND sent_at IS NULL AND dropped_at IS NULL";
+        const UPDATE: &str = "UPDATE targets SET content = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO targets (id, organization, action, name, kind, content, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -135,14 +135,14 @@ impl Transaction {
                 Some(target) if target.kind.as_str() == open.kind => {
                     let address = json(&target.address)?;
                     if address != open.content {
-                        execute!(self, UPDATE, address, open.id);
+                        execute!(self, UPDATE, address, organization, open.id);
                         changed = true;
                     }
                     wanted.remove(open.name.as_str());
                 }
                 _ => {
-                    self.close(CLOSE, open.id, now).await?;
-                    self.close(DROP, open.id, now).await?;
+                    self.close(CLOSE, organization, open.id, now).await?;
+                    self.close(DROP, organization, open.id, now).await?;
                     changed = true;
                 }
             }

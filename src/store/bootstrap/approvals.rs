@@ -47,19 +47,18 @@ impl Transaction {
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), ReconcileError> {
-        const CLOSE: &str = "UPDATE approvals SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE approvals SET closed_at = $1 WHERE organization = $2 AND id = $3";
         let listed = flows.iter().flat_map(|flow| {
             flow.approvals.iter().map(|approval| ((flow.name.as_str().to_owned(), approval.number), approval))
         });
         let mut wanted: BTreeMap<Key, &Approval> = listed.collect();
         let before = journal.changes.len();
-        self.reopen_approvals(organization, journal).await?;
         for open in self.declared_approvals(organization).await? {
             let key = (open.flow, open.number);
             let label = label(&key);
             match wanted.remove(&key) {
                 None => {
-                    self.close(CLOSE, open.id, now).await?;
+                    self.close(CLOSE, organization, open.id, now).await?;
                     journal.record(organization, format!("the {label} was removed"));
                 }
                 Some(approval) if approval.target != open.target => {
@@ -67,7 +66,7 @@ impl Transaction {
                 }
                 Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
                 Some(approval) => {
-                    self.close(CLOSE, open.id, now).await?;
+                    self.close(CLOSE, organization, open.id, now).await?;
                     // Later than the state before, whose replica may have a clock that is ahead.
                     let times = (open.created_at, now.after(Some(open.modified_at)));
                     self.insert_approval(organization, &key.0, approval, None, times).await?;
@@ -98,21 +97,6 @@ impl Transaction {
             SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
         Ok(fetch_all!(self, SELECT, organization))
-    }
-
-    /// Reopens approvals of tokens that a previous version of the program closed, since the file does not declare them.
-    async fn reopen_approvals(&mut self, organization: &str, journal: &mut Journal) -> Result<(), Error> {
-        const REOPEN: &str = "
-            UPDATE approvals SET closed_at = NULL
-            WHERE organization = $1 AND closed_at IS NOT NULL AND created_by IS NOT NULL AND withdrawn_by IS NULL
-              AND NOT EXISTS (SELECT 1 FROM approvals o WHERE o.organization = approvals.organization
-                                AND o.flow = approvals.flow AND o.number = approvals.number AND o.closed_at IS NULL)
-            RETURNING flow, number";
-        let reopened: Vec<Key> = fetch_all!(self, REOPEN, organization);
-        for key in reopened {
-            journal.record(organization, format!("the {}, made by a token, was reopened", label(&key)));
-        }
-        Ok(())
     }
 
     /// The environments whose policies may require an approval: those with an unnamed policy that does, and those with named

@@ -143,10 +143,10 @@ impl Transaction {
         }
         for_all!(
             self,
-            |query| query
-                .push("UPDATE policies SET closed_at = ")
-                .push_bind(now.micros())
-                .push(" WHERE id IN"),
+            |query| {
+                query.push("UPDATE policies SET closed_at = ").push_bind(now.micros());
+                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
+            },
             closed
         );
         for (environment, content) in &wanted {
@@ -176,7 +176,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT id, environment, fingerprint, pattern, reason, author, expires_at, is_declared FROM allowances
             WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO allowances
                 (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared, pattern)
@@ -204,7 +204,7 @@ impl Transaction {
             if is_unchanged {
                 wanted.remove(&key);
             } else {
-                self.close(CLOSE, open.id, now).await?;
+                self.close(CLOSE, organization, open.id, now).await?;
                 journal.record(
                     organization,
                     format!(

@@ -76,7 +76,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_ownerships SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE flow_ownerships SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO flow_ownerships (id, organization, flow, content, created_at) VALUES ($1, $2, $3, $4, $5)";
         let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
@@ -87,7 +87,7 @@ impl Transaction {
                     if other.is_none() {
                         journal.record(organization, format!("the flow {flow} owns nothing"));
                     }
-                    self.close(CLOSE, *id, now).await?;
+                    self.close(CLOSE, organization, *id, now).await?;
                 }
             }
         }
@@ -108,14 +108,14 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_tags SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE flow_tags SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
         let open: Vec<OpenTag> = fetch_all!(self, SELECT, organization);
         for OpenTag { id, flow, tag, tag_value } in open.iter().filter(|tag| owned.contains(&tag.flow)) {
             if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
-                self.close(CLOSE, *id, now).await?;
+                self.close(CLOSE, organization, *id, now).await?;
                 let change = format!("the tag {tag}={tag_value} of the flow {flow} was removed");
                 journal.record(organization, change);
             }
@@ -137,13 +137,13 @@ impl Transaction {
     ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
         let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
         for (id, flow, content) in open.into_iter().filter(|(_, flow, _)| owned.contains(flow)) {
             if wanted.get(flow.as_str()) == Some(&content) {
                 wanted.remove(flow.as_str());
             } else {
-                self.close(CLOSE, id, now).await?;
+                self.close(CLOSE, organization, id, now).await?;
                 journal.record(organization, format!("the template of the flow {flow} was removed"));
             }
         }

@@ -36,12 +36,12 @@ impl Transaction {
         now: Timestamp,
         journal: &mut Journal,
     ) -> Result<(), Error> {
-        const CLOSE: &str = "UPDATE issuers SET closed_at = $1 WHERE id = $2";
+        const CLOSE: &str = "UPDATE issuers SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str =
             "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
         let open = self.issuers(Some(organization)).await?;
         for stored in open.iter().filter(|stored| !issuers.contains(&stored.issuer)) {
-            self.close(CLOSE, stored.id, now).await?;
+            self.close(CLOSE, organization, stored.id, now).await?;
             journal.record(organization, format!("the {} was removed", describe(&stored.issuer)));
         }
         for issuer in issuers.iter().filter(|issuer| open.iter().all(|stored| stored.issuer != **issuer)) {

@@ -169,8 +169,9 @@ impl Transaction {
         }
         match self.apply(plan, now).await {
             Ok(journal) => {
-                self.log()
-                    .declared(plan.organizations.iter().map(|organization| organization.name.as_str()), now);
+                let organizations = plan.organizations.iter().map(|organization| organization.name.as_str());
+                let changed = journal.changes.iter().map(|(organization, _)| organization.as_str());
+                self.log().declared(organizations, changed, now);
                 Ok(Reconciliation::Applied(journal))
             }
             Err(ReconcileError::NumberConflict(conflict)) => Ok(Reconciliation::NumberConflict(conflict)),
@@ -228,8 +229,14 @@ impl Transaction {
     }
 
     /// Closes a row: `close` is an `UPDATE` of `closed_at` by `id`.
-    async fn close(&mut self, close: &'static str, id: Uuid, now: Timestamp) -> Result<(), Error> {
-        execute!(self, close, now, id);
+    async fn close(
+        &mut self,
+        close: &'static str,
+        organization: &str,
+        id: Uuid,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        execute!(self, close, now, organization, id);
         Ok(())
     }
 

@@ -88,7 +88,7 @@ impl Transaction {
                 }
             }
         }
-        self.detach_policies(closed, now).await?;
+        self.detach_policies(organization, closed, now).await?;
         for (environment, policy) in &wanted {
             let change = format!("the policy {policy} is attached to the environment {environment}");
             journal.record(organization, change);

@@ -13,7 +13,6 @@ struct OpenToken {
     sha256: Fingerprint,
     role: String,
     scope: String,
-    approves: Option<String>,
     can_create: bool,
     expires_at: Option<Timestamp>,
     created_by: Option<String>,
@@ -21,7 +20,7 @@ struct OpenToken {
 
 impl OpenToken {
     fn parse(&self) -> Result<Token, Error> {
-        let (role, scope) = permissions(&self.role, &self.scope, self.approves.as_deref())?;
+        let (role, scope) = permissions(&self.role, &self.scope)?;
         Ok(Token {
             name: self.name.clone(),
             sha256: self.sha256,
@@ -45,7 +44,7 @@ impl Transaction {
         journal: &mut Journal,
     ) -> Result<Vec<&'a Token>, Error> {
         const SELECT: &str = "
-            SELECT name, sha256, role, scope, approves, can_create, expires_at, created_by FROM tokens
+            SELECT name, sha256, role, scope, can_create, expires_at, created_by FROM tokens
             WHERE organization = $1 AND closed_at IS NULL";
         let open: Vec<OpenToken> = fetch_all!(self, SELECT, organization);
         let mut missing: Vec<&Token> = wanted.iter().collect();

@@ -36,7 +36,7 @@ const SELECT: &str = concat!(
     " THEN 1 ELSE 0 END + CASE WHEN ",
     is_origin_contradicted!(),
     " THEN 1 ELSE 0 END AS BIGINT) AS contradictions
-    FROM attestations a JOIN attested_artifacts x ON x.attestation = a.id
+    FROM attestations a JOIN attested_artifacts x ON x.organization = a.organization AND x.attestation = a.id
         AND (x.report IS NULL OR NOT EXISTS
              (SELECT 1 FROM reported_artifacts q
               WHERE q.id = x.report AND q.organization = x.organization AND q.fingerprint = x.fingerprint))
@@ -46,7 +46,7 @@ const SELECT: &str = concat!(
         AND l.flow = a.flow AND l.name = a.name
       LEFT JOIN provenance p ON p.organization = x.organization AND p.repository = a.repository
         AND p.fingerprint = x.fingerprint
-    WHERE a.id = $1 ORDER BY x.fingerprint"
+    WHERE a.organization = $1 AND a.id = $2 ORDER BY x.fingerprint"
 );
 
 /// The origin that the report of an artifact determined, whose commit may be added later, and those whose commit it added.
@@ -59,7 +59,7 @@ const REPORTED_ORIGIN: &str = concat!(
       AND ((c.attestation IS NULL AND c.recorded_at = x.created_at) OR c.commit_report = x.id)
       LEFT JOIN provenance p ON p.organization = c.organization AND p.repository = c.repository
         AND p.fingerprint = c.fingerprint
-    WHERE x.id = $1 ORDER BY c.repository"
+    WHERE x.organization = $1 AND x.id = $2 ORDER BY c.repository"
 );
 
 #[derive(sqlx::FromRow)]
@@ -116,26 +116,32 @@ impl Transaction {
     pub(super) async fn add_related(
         &mut self,
         kind: Kind,
+        organization: &str,
         id: Uuid,
         record: &mut Map<String, Value>,
     ) -> Result<(), Error> {
         match kind {
-            Kind::Attestation => self.add_artifacts(id, record).await,
-            Kind::Artifact => self.add_links(id, record).await,
-            Kind::ImageIndex => self.add_manifests(id, record).await,
+            Kind::Attestation => self.add_artifacts(organization, id, record).await,
+            Kind::Artifact => self.add_links(organization, id, record).await,
+            Kind::ImageIndex => self.add_manifests(organization, id, record).await,
             _ => Ok(()),
         }
     }
 
     /// Adds the attestations that the report of an artifact linked, and the origins that it determined.
-    async fn add_links(&mut self, report: Uuid, record: &mut Map<String, Value>) -> Result<(), Error> {
+    async fn add_links(
+        &mut self,
+        organization: &str,
+        report: Uuid,
+        record: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
         const LINKS: &str = "
             SELECT y.attestation FROM reported_artifacts x
               JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
                 AND y.report = x.id
-            WHERE x.id = $1 ORDER BY y.attestation";
-        let links: Vec<(Uuid,)> = fetch_all!(self, LINKS, report);
-        let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, report);
+            WHERE x.organization = $1 AND x.id = $2 ORDER BY y.attestation";
+        let links: Vec<(Uuid,)> = fetch_all!(self, LINKS, organization, report);
+        let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, organization, report);
         let sent = record.get("content").and_then(Value::as_str);
         let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
         let commit = sent.and_then(|sent| sent.commit().sha1);
@@ -147,12 +153,17 @@ impl Transaction {
     }
 
     /// Adds the manifests of an image index.
-    async fn add_manifests(&mut self, index: Uuid, record: &mut Map<String, Value>) -> Result<(), Error> {
+    async fn add_manifests(
+        &mut self,
+        organization: &str,
+        index: Uuid,
+        record: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT m.fingerprint, m.platform FROM image_indexes x
               JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
-            WHERE x.id = $1 ORDER BY m.fingerprint";
-        let rows: Vec<(Vec<u8>, String)> = fetch_all!(self, SELECT, index);
+            WHERE x.organization = $1 AND x.id = $2 ORDER BY m.fingerprint";
+        let rows: Vec<(Vec<u8>, String)> = fetch_all!(self, SELECT, organization, index);
         let manifests = rows.into_iter();
         let manifests = manifests
             .map(|(digest, platform)| json!({"fingerprint": hex_text(&digest), "platform": platform}));
@@ -163,12 +174,13 @@ impl Transaction {
     /// Adds the artifacts to the record of an attestation.
     async fn add_artifacts(
         &mut self,
+        organization: &str,
         attestation: Uuid,
         record: &mut Map<String, Value>,
     ) -> Result<(), Error> {
         let commit = record.get("git_commit_info").and_then(Value::as_str);
         let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
-        let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, attestation);
+        let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, organization, attestation);
         let artifacts = rows.into_iter().map(|row| row.record(attestation, commit.as_deref()));
         record.insert("artifacts".to_owned(), artifacts.collect());
         Ok(())

@@ -20,7 +20,8 @@ macro_rules! is_origin_contradicted {
                 AND q.repository = p.repository AND q.commit_sha IS NOT DISTINCT FROM p.commit_sha
                 AND q.commit_url IS NOT DISTINCT FROM p.commit_url AND q.recorded_at = p.recorded_at
                 AND q.reported_by = p.reported_by))
-          OR (EXISTS (SELECT 1 FROM repositories r WHERE r.id = c.repository AND r.closed_at IS NULL) AND NOT EXISTS
+          OR (EXISTS (SELECT 1 FROM repositories r
+                      WHERE r.organization = c.organization AND r.id = c.repository AND r.closed_at IS NULL) AND NOT EXISTS
               (SELECT 1 FROM provenance o WHERE o.organization = c.organization AND o.fingerprint = c.fingerprint)))"
     };
 }

@@ -25,7 +25,7 @@ struct SnapshotRow {
 pub(in crate::store) struct EndedArtifactRow {
     fingerprint: Fingerprint,
     name: String,
-    pods: Option<i64>,
+    pods: i64,
     first_snapshot: i64,
     last_snapshot: Option<i64>,
 }
@@ -42,7 +42,7 @@ struct StartedPodRow {
     namespace: String,
     pod: String,
     created_at: i64,
-    reported_by: Option<String>,
+    reported_by: String,
     digests: Option<String>,
     owners: Option<String>,
 }
@@ -53,8 +53,7 @@ impl StartedPodRow {
         let (digests, owners) = (self.digests.unwrap_or_default(), self.owners.unwrap_or_default());
         let workload =
             Fingerprint::from_content(format!(r#"{{"digests":{digests},"owners":{owners}}}"#).as_bytes());
-        let reported_by = self.reported_by.unwrap_or_default();
-        started_pod(&self.namespace, &self.pod, self.created_at, workload, &reported_by)
+        started_pod(&self.namespace, &self.pod, self.created_at, workload, &self.reported_by)
     }
 }
 
@@ -94,28 +93,32 @@ impl Transaction {
     /// The change of an environment at a time.
     pub(super) async fn environment_change(
         &mut self,
+        organization: &str,
         environment: Uuid,
         at: i64,
     ) -> Result<EnvironmentChange, Error> {
         const SNAPSHOT: &str = "
             SELECT s.snapshot, s.reported_by, s.report_hash, s.compliance, p.confirmed_at AS previous_confirmed_at
             FROM snapshots s LEFT JOIN snapshots p
-              ON p.environment = s.environment AND p.snapshot = s.snapshot - 1 AND p.superseded_at = s.received_at
-            WHERE s.environment = $1 AND s.received_at = $2";
-        const GAP: &str = "SELECT from_at FROM gaps WHERE environment = $1 AND to_at = $2";
-        let snapshot: Option<SnapshotRow> = fetch_optional!(self, SNAPSHOT, environment, at);
-        let gap_from: Option<i64> = fetch_optional_scalar!(self, GAP, environment, at);
+              ON p.organization = s.organization AND p.environment = s.environment AND p.snapshot = s.snapshot - 1
+                AND p.superseded_at = s.received_at
+            WHERE s.organization = $1 AND s.environment = $2 AND s.received_at = $3";
+        const GAP: &str =
+            "SELECT from_at FROM gaps WHERE organization = $1 AND environment = $2 AND to_at = $3";
+        let snapshot: Option<SnapshotRow> = fetch_optional!(self, SNAPSHOT, organization, environment, at);
+        let gap_from: Option<i64> = fetch_optional_scalar!(self, GAP, organization, environment, at);
         let mut change = EnvironmentChange {
             gap_from: gap_from.map(Timestamp::from_micros),
-            artifacts_ended: self.artifacts_ended(environment, at).await?,
-            pods_started: self.pods_started(environment, at).await?,
-            pods_ended: self.pods_ended(environment, at).await?,
-            verdicts_started: self.verdicts_started(environment, at).await?,
-            verdicts_ended: self.verdicts_ended(environment, at).await?,
+            artifacts_ended: self.artifacts_ended(organization, environment, at).await?,
+            pods_started: self.pods_started(organization, environment, at).await?,
+            pods_ended: self.pods_ended(organization, environment, at).await?,
+            verdicts_started: self.verdicts_started(organization, environment, at).await?,
+            verdicts_ended: self.verdicts_ended(organization, environment, at).await?,
             ..EnvironmentChange::default()
         };
         if let Some(row) = snapshot {
-            change.artifacts_started = self.artifacts_started(environment, row.snapshot, at).await?;
+            change.artifacts_started =
+                self.artifacts_started(organization, environment, row.snapshot, at).await?;
             change.previous_confirmed_at = row.previous_confirmed_at.map(Timestamp::from_micros);
             change.snapshot = Some(NewSnapshot {
                 number: row.snapshot,
@@ -129,60 +132,80 @@ impl Transaction {
 
     async fn artifacts_started(
         &mut self,
+        organization: &str,
         environment: Uuid,
         snapshot: i64,
         at: i64,
     ) -> Result<BTreeSet<Fingerprint>, Error> {
         const SELECT: &str = "
             SELECT fingerprint FROM artifact_runs
-            WHERE environment = $1 AND first_snapshot = $2 AND started_at = $3";
-        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, environment, snapshot, at);
+            WHERE organization = $1 AND environment = $2 AND first_snapshot = $3 AND started_at = $4";
+        let artifacts: Vec<Fingerprint> =
+            fetch_scalars!(self, SELECT, organization, environment, snapshot, at);
         Ok(artifacts.into_iter().collect())
     }
 
     async fn artifacts_ended(
         &mut self,
+        organization: &str,
         environment: Uuid,
         at: i64,
     ) -> Result<BTreeMap<Fingerprint, EndedArtifact>, Error> {
         const SELECT: &str = "
             SELECT fingerprint, name, pods, first_snapshot, last_snapshot FROM artifact_runs
-            WHERE environment = $1 AND ended_at = $2";
-        let rows: Vec<EndedArtifactRow> = fetch_all!(self, SELECT, environment, at);
+            WHERE organization = $1 AND environment = $2 AND ended_at = $3";
+        let rows: Vec<EndedArtifactRow> = fetch_all!(self, SELECT, organization, environment, at);
         Ok(rows.into_iter().map(EndedArtifactRow::entry).collect())
     }
 
-    async fn pods_started(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
+    async fn pods_started(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<RowsDigest, Error> {
         const SELECT: &str = "
             SELECT p.namespace, p.pod, p.created_at, p.reported_by, w.digests, w.owners
-            FROM pod_runs p JOIN environments e ON e.id = p.environment
-              LEFT JOIN workloads w ON w.organization = e.organization AND w.hash = p.workload
-            WHERE p.environment = $1 AND p.started_at + 0 = $2";
-        let rows: Vec<StartedPodRow> = fetch_all!(self, SELECT, environment, at);
+            FROM pod_runs p LEFT JOIN workloads w ON w.organization = p.organization AND w.hash = p.workload
+            WHERE p.organization = $1 AND p.environment = $2 AND p.started_at + 0 = $3";
+        let rows: Vec<StartedPodRow> = fetch_all!(self, SELECT, organization, environment, at);
         Ok(RowsDigest::new(rows.into_iter().map(StartedPodRow::columns).collect()))
     }
 
-    async fn pods_ended(&mut self, environment: Uuid, at: i64) -> Result<RowsDigest, Error> {
-        const SELECT: &str = "SELECT id FROM pod_runs WHERE environment = $1 AND ended_at = $2";
-        let rows: Vec<(Uuid,)> = fetch_all!(self, SELECT, environment, at);
+    async fn pods_ended(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<RowsDigest, Error> {
+        const SELECT: &str =
+            "SELECT id FROM pod_runs WHERE organization = $1 AND environment = $2 AND ended_at = $3";
+        let rows: Vec<(Uuid,)> = fetch_all!(self, SELECT, organization, environment, at);
         Ok(RowsDigest::new(rows.into_iter().map(|(id,)| [id.to_string()]).collect()))
     }
 
     async fn verdicts_started(
         &mut self,
+        organization: &str,
         environment: Uuid,
         at: i64,
     ) -> Result<BTreeMap<Fingerprint, StartedVerdict>, Error> {
         const SELECT: &str = "
             SELECT fingerprint, compliance, is_allowed, reasons FROM verdicts
-            WHERE environment = $1 AND from_at + 0 = $2";
-        let rows: Vec<VerdictRow> = fetch_all!(self, SELECT, environment, at);
+            WHERE organization = $1 AND environment = $2 AND from_at + 0 = $3";
+        let rows: Vec<VerdictRow> = fetch_all!(self, SELECT, organization, environment, at);
         Ok(rows.into_iter().map(VerdictRow::entry).collect())
     }
 
-    async fn verdicts_ended(&mut self, environment: Uuid, at: i64) -> Result<BTreeSet<Fingerprint>, Error> {
-        const SELECT: &str = "SELECT fingerprint FROM verdicts WHERE environment = $1 AND until_at = $2";
-        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, environment, at);
+    async fn verdicts_ended(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        at: i64,
+    ) -> Result<BTreeSet<Fingerprint>, Error> {
+        const SELECT: &str =
+            "SELECT fingerprint FROM verdicts WHERE organization = $1 AND environment = $2 AND until_at = $3";
+        let artifacts: Vec<Fingerprint> = fetch_scalars!(self, SELECT, organization, environment, at);
         Ok(artifacts.into_iter().collect())
     }
 }

@@ -120,7 +120,8 @@ impl Transaction {
     /// The organizations whose log has new entries since its last checkpoint, which was written before a time.
     pub async fn due_checkpoints(&mut self, before: Timestamp) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
-            SELECT organization FROM log_heads WHERE size > checkpoint_size AND checkpoint_at < $1 ORDER BY organization";
+            SELECT o.name FROM organizations o JOIN log_heads h ON h.organization = o.name
+            WHERE h.size > h.checkpoint_size AND h.checkpoint_at < $1 ORDER BY o.name";
         Ok(fetch_scalars!(self, SELECT, before))
     }
 

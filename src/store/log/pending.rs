@@ -11,40 +11,63 @@ use crate::domain::model::Timestamp;
 /// The changes of a transaction.
 #[derive(Default)]
 pub(in crate::store) struct PendingLog {
-    /// Inserted and closed rows, and changed ones with the time of the change.
-    pub(super) rows: Vec<(Kind, Uuid, Option<i64>)>,
-    /// Changes of environments, by their identifiers and times.
-    pub(super) environments: BTreeMap<(Uuid, i64), EnvironmentChange>,
+    pub(super) rows: Vec<PendingRow>,
+    /// Changes of environments, by organization, identifier and time.
+    pub(super) environments: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
     pub(super) removals: Vec<(String, i64, Removal)>,
-    /// Organizations of which declared rows were opened or closed at a time.
-    pub(super) declared: Option<(BTreeSet<String>, i64)>,
+    pub(super) declared: Option<Declared>,
+}
+
+/// An inserted or closed row, or a changed one with the time of the change.
+pub(super) struct PendingRow {
+    pub(super) organization: String,
+    pub(super) kind: Kind,
+    pub(super) id: Uuid,
+    pub(super) at: Option<i64>,
+}
+
+/// The organizations of an applied bootstrap file.
+pub(super) struct Declared {
+    /// Those whose logs start.
+    pub(super) organizations: BTreeSet<String>,
+    /// Those of which declared rows were opened or closed at this time.
+    pub(super) changed: BTreeSet<String>,
+    pub(super) at: i64,
 }
 
 impl PendingLog {
     /// Adds a row that was inserted or closed.
-    pub(in crate::store) fn row(&mut self, kind: Kind, id: Uuid) {
-        self.rows.push((kind, id, None));
+    pub(in crate::store) fn row(&mut self, organization: &str, kind: Kind, id: Uuid) {
+        self.rows.push(PendingRow { organization: organization.to_owned(), kind, id, at: None });
     }
 
     /// Adds a row of a kind whose rows change, when it is inserted or changed.
-    pub(in crate::store) fn revision(&mut self, kind: Kind, id: Uuid, at: Timestamp) {
-        self.rows.push((kind, id, Some(at.micros())));
+    pub(in crate::store) fn revision(&mut self, organization: &str, kind: Kind, id: Uuid, at: Timestamp) {
+        let (organization, at) = (organization.to_owned(), Some(at.micros()));
+        self.rows.push(PendingRow { organization, kind, id, at });
     }
 
     /// The change of an environment at a time.
     pub(in crate::store) fn environment(
         &mut self,
+        organization: &str,
         environment: Uuid,
         at: Timestamp,
     ) -> &mut EnvironmentChange {
-        self.environments.entry((environment, at.micros())).or_default()
+        self.environments.entry((organization.to_owned(), environment, at.micros())).or_default()
     }
 
     /// The snapshot that was started for an environment, if there is one with this number.
-    pub(in crate::store) fn snapshot(&mut self, environment: Uuid, number: i64) -> Option<&mut NewSnapshot> {
-        let changes = self.environments.range_mut((environment, i64::MIN)..=(environment, i64::MAX));
-        let snapshots = changes.filter_map(|(_, change)| change.snapshot.as_mut());
-        snapshots.into_iter().find(|snapshot| snapshot.number == number)
+    pub(in crate::store) fn snapshot(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        number: i64,
+    ) -> Option<&mut NewSnapshot> {
+        let key = |at| (organization.to_owned(), environment, at);
+        let changes = self.environments.range_mut(key(i64::MIN)..=key(i64::MAX));
+        let mut snapshots = changes.filter_map(|(_, change)| change.snapshot.as_mut());
+        snapshots.find(|snapshot| snapshot.number == number)
     }
 
     /// Adds a removal by the retention.
@@ -52,13 +75,15 @@ impl PendingLog {
         self.removals.push((organization.to_owned(), now.micros(), removal));
     }
 
-    /// Adds the declared rows of organizations that were opened or closed at a time, and starts their logs.
+    /// Starts the logs of organizations, and adds the declared rows of changed ones that were opened or closed at this time.
     pub(in crate::store) fn declared<'a>(
         &mut self,
         organizations: impl IntoIterator<Item = &'a str>,
+        changed: impl IntoIterator<Item = &'a str>,
         now: Timestamp,
     ) {
         let organizations = organizations.into_iter().map(str::to_owned).collect();
-        self.declared = Some((organizations, now.micros()));
+        let changed = changed.into_iter().map(str::to_owned).collect();
+        self.declared = Some(Declared { organizations, changed, at: now.micros() });
     }
 }

@@ -8,10 +8,10 @@ use sqlx::types::Uuid;
 use super::rows::RowKind;
 use super::{HeadRow, row_id};
 use crate::domain::evidence::log::environment_change::ChangedEnvironment;
-use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts, UPDATE_PERIOD};
+use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
 use crate::domain::evidence::log::{Entry, Head, Kind, Removal, start_record};
 use crate::domain::model::Fingerprint;
-use crate::store::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
+use crate::store::transaction::{fetch_all, fetch_optional, fetch_scalar, on};
 use crate::store::{Error, Transaction};
 
 /// A page of a log.
@@ -51,7 +51,6 @@ impl EntryRow {
 /// An environment of the organization.
 #[derive(Clone, sqlx::FromRow)]
 struct EnvironmentRow {
-    organization: String,
     name: String,
     horizon_at: Option<i64>,
 }
@@ -94,14 +93,17 @@ impl Transaction {
         Ok(LogPage { entries, head, rows })
     }
 
-    async fn changed_environment(&mut self, id: Uuid) -> Result<Option<EnvironmentRow>, Error> {
-        const SELECT: &str = "SELECT organization, name, horizon_at FROM environments WHERE id = $1";
-        Ok(fetch_optional!(self, SELECT, id))
+    async fn changed_environment(
+        &mut self,
+        organization: &str,
+        id: Uuid,
+    ) -> Result<Option<EnvironmentRow>, Error> {
+        const SELECT: &str = "SELECT name, horizon_at FROM environments WHERE organization = $1 AND id = $2";
+        Ok(fetch_optional!(self, SELECT, organization, id))
     }
 
-    /// The numbers of rows from the end of the first hour on that the retention did not remove.
+    /// The numbers of rows that the retention did not remove.
     async fn row_counts(&mut self, organization: &str, audit_horizon: i64) -> Result<RowCounts, Error> {
-        const START: &str = "SELECT at FROM log_entries WHERE organization = $1 AND sequence = 1";
         const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
             ("snapshot", "snapshots", "received_at"),
             ("gap", "gaps", "to_at"),
@@ -117,7 +119,8 @@ impl Transaction {
             (
                 "unexplained-latest-attestation",
                 "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
-                   (SELECT 1 FROM attested_artifacts x JOIN attestations a ON a.id = x.attestation
+                   (SELECT 1 FROM attested_artifacts x
+                      JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
                     WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
                       AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
             ),
@@ -138,22 +141,21 @@ impl Transaction {
                           SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
                           SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
                           COUNT(r.environment) AS artifacts
-                   FROM environments e LEFT JOIN artifact_runs r ON r.environment = e.id AND r.ended_at IS NULL
-                     LEFT JOIN verdicts v
-                       ON v.environment = e.id AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-                   WHERE e.organization = $1 AND e.counted_at = e.evaluated_at
-                   GROUP BY e.id) AS s
+                   FROM environments e
+                     LEFT JOIN artifact_runs r
+                       ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
+                     LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
+                       AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+                   WHERE e.organization = $1 AND e.evaluated_at IS NOT NULL
+                   GROUP BY e.organization, e.id) AS s
                  WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
                    OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
                    OR artifacts <> compliant + non_compliant + unknown_artifacts",
             ),
         ];
-        let start: Option<i64> = fetch_optional_scalar!(self, START, organization);
-        let Some(start) = start else { return Ok(RowCounts::new()) };
-        let since = start.saturating_add(UPDATE_PERIOD);
         let mut counts = RowCounts::new();
         for (kind, row) in RowKind::all() {
-            let since = if kind == Kind::Audit { since.max(audit_horizon) } else { since };
+            let since = if kind == Kind::Audit { audit_horizon } else { i64::MIN };
             let count: i64 = on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM ");
                 query.push(row.table()).push(" WHERE organization = ").push_bind(organization);
@@ -165,9 +167,10 @@ impl Transaction {
         for (kind, table, time) in OF_ENVIRONMENTS {
             let count: i64 = on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM environments e JOIN ");
-                query.push(table).push(" x ON x.environment = e.id WHERE e.organization = ");
-                query.push_bind(organization).push(" AND x.").push(time).push(" >= ").push_bind(since);
-                query.push(" AND x.").push(time).push(" >= COALESCE(e.horizon_at, 0)");
+                query.push(table).push(" x ON x.organization = e.organization AND x.environment = e.id");
+                query.push(" WHERE e.organization = ");
+                query.push_bind(organization).push(" AND x.").push(time);
+                query.push(" >= COALESCE(e.horizon_at, ").push_bind(i64::MIN).push(")");
                 query.build_query_scalar().fetch_one(connection).await?
             });
             counts.insert(kind.to_owned(), count);
@@ -205,13 +208,13 @@ impl Reader {
                 let (row, id) = (RowKind::find(kind), row_id(&entry.id));
                 let record = match (row, id) {
                     (Some(row), Some(id)) => {
-                        transaction.row_record(row, kind, id).await?.map(|record| (id, record))
+                        transaction.row_record(row, kind, organization, id).await?.map(|record| (id, record))
                     }
                     _ => None,
                 };
                 match record {
                     Some((id, mut record)) if kind == Kind::Attestation => {
-                        let added = transaction.add_related(kind, id, &mut record).await;
+                        let added = transaction.add_related(kind, organization, id, &mut record).await;
                         let size = transaction.check_attachment(&mut record).await?;
                         is_attachment_removed = size.is_none();
                         self.size += size.unwrap_or_default() / FILE_BYTES;
@@ -219,7 +222,7 @@ impl Reader {
                         Some(record)
                     }
                     Some((id, mut record)) => {
-                        let added = transaction.add_related(kind, id, &mut record).await;
+                        let added = transaction.add_related(kind, organization, id, &mut record).await;
                         Some(readable(added.map(|()| Value::from(record)))?)
                     }
                     None => None,
@@ -240,14 +243,14 @@ impl Reader {
         let Some(id) = row_id(&entry.id) else { return Ok(None) };
         let row = match self.environments.get(&id) {
             Some(row) => row.clone(),
-            None => transaction.changed_environment(id).await?,
+            None => transaction.changed_environment(organization, id).await?,
         };
         self.environments.insert(id, row.clone());
-        let Some(row) = row.filter(|row| row.organization == organization) else { return Ok(None) };
+        let Some(row) = row else { return Ok(None) };
         if row.horizon_at.is_some_and(|horizon| entry.at < horizon) {
             return Ok(None);
         }
-        let change = transaction.environment_change(id, entry.at).await;
+        let change = transaction.environment_change(organization, id, entry.at).await;
         let environment = ChangedEnvironment { id: &entry.id, organization, name: &row.name };
         readable(change.map(|change| change.record(&environment, entry.at))).map(Some)
     }

@@ -43,7 +43,8 @@ const KINDS: [RowKind; 14] = [
         kind: Kind::Attestation,
         end: None,
         table: "attestations",
-        from: "attestations x JOIN trails t ON t.id = x.trail LEFT JOIN repositories r ON r.id = x.repository",
+        from: "attestations x JOIN trails t ON t.organization = x.organization AND t.id = x.trail
+               LEFT JOIN repositories r ON r.organization = x.organization AND r.id = x.repository",
         opened_at: "created_at",
         columns: &[
             ("x.organization", Text),
@@ -83,13 +84,15 @@ const KINDS: [RowKind; 14] = [
             // Not NULL only if the links between an attestation and its successor differ.
             (
                 "CAST(CASE WHEN x.superseded_by IS NOT NULL AND NOT EXISTS
-                   (SELECT 1 FROM attestations n WHERE n.id = x.superseded_by AND n.overrides = x.id)
+                   (SELECT 1 FROM attestations n
+                    WHERE n.organization = x.organization AND n.id = x.superseded_by AND n.overrides = x.id)
                    THEN 1 END AS BIGINT) AS is_successor_contradicted",
                 Integer,
             ),
             (
                 "CAST(CASE WHEN x.overrides IS NOT NULL AND NOT EXISTS
-                   (SELECT 1 FROM attestations o WHERE o.id = x.overrides AND o.superseded_by = x.id)
+                   (SELECT 1 FROM attestations o
+                    WHERE o.organization = x.organization AND o.id = x.overrides AND o.superseded_by = x.id)
                    THEN 1 END AS BIGINT) AS is_predecessor_contradicted",
                 Integer,
             ),
@@ -115,7 +118,8 @@ const KINDS: [RowKind; 14] = [
             (
                 concat!(
                     "CAST(CASE WHEN EXISTS
-                   (SELECT 1 FROM attested_artifacts y JOIN attestations a ON a.id = y.attestation
+                   (SELECT 1 FROM attested_artifacts y
+                      JOIN attestations a ON a.organization = y.organization AND a.id = y.attestation
                       LEFT JOIN latest_attestations l ON l.organization = y.organization AND l.fingerprint = y.fingerprint
                         AND l.flow = a.flow AND l.name = a.name
                     WHERE y.organization = x.organization AND y.fingerprint = x.fingerprint AND y.report = x.id AND ",
@@ -270,7 +274,6 @@ const KINDS: [RowKind; 14] = [
             ("x.sha256", Bytes),
             ("x.role", Text),
             ("x.scope", Text),
-            ("x.approves", Text),
             ("x.can_create", Boolean),
             ("x.expires_at", Integer),
             ("x.created_at", Integer),
@@ -388,6 +391,7 @@ impl Transaction {
         &mut self,
         row: &RowKind,
         kind: Kind,
+        organization: &str,
         id: Uuid,
     ) -> Result<Option<Map<String, Value>>, Error> {
         let columns = match kind {
@@ -400,7 +404,8 @@ impl Transaction {
             for (index, (column, _)) in columns.iter().enumerate() {
                 query.push(if index > 0 { ", " } else { "" }).push(*column);
             }
-            query.push(" FROM ").push(row.from).push(" WHERE x.id = ").push_bind(id);
+            query.push(" FROM ").push(row.from).push(" WHERE x.organization = ").push_bind(organization);
+            query.push(" AND x.id = ").push_bind(id);
             let row = query.build().fetch_optional(connection).await?;
             row.map(|row| read!(row, columns))
         });
@@ -411,12 +416,17 @@ impl Transaction {
     }
 
     /// The declared rows that were opened or closed at a time.
-    pub(super) async fn declared_rows(&mut self, at: i64) -> Result<Vec<(Kind, Uuid)>, Error> {
+    pub(super) async fn declared_rows(
+        &mut self,
+        organization: &str,
+        at: i64,
+    ) -> Result<Vec<(Kind, Uuid)>, Error> {
         let mut rows = Vec::new();
         for (kind, row) in RowKind::all().filter(|(_, row)| row.end.is_some()) {
             let ids: Vec<(Uuid,)> = on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("SELECT id FROM ");
-                query.push(row.table).push(" WHERE ").push(row.time(kind)).push(" = ").push_bind(at);
+                query.push(row.table).push(" WHERE organization = ").push_bind(organization);
+                query.push(" AND ").push(row.time(kind)).push(" = ").push_bind(at);
                 query.push(" ORDER BY id").build().fetch_all(connection).await.and_then(all_from_rows)?
             });
             rows.extend(ids.into_iter().map(|(id,)| (kind, id)));

@@ -219,11 +219,6 @@ async fn bootstrap_file_and_tokens_do_not_change_each_others_approvals(database:
     };
     assert_eq!(states().await, ["UNAPPROVED", "APPROVED"]);
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
-    // A previous version of the program closes what the file does not declare; this version reopens it.
-    service.database.execute("UPDATE approvals SET closed_at = modified_at + 1 WHERE number = 2").await;
-    assert_eq!(states().await, ["UNAPPROVED", "UNAPPROVED"]);
-    service.reload(&declared(4, "")).await;
-    assert_eq!(states().await, ["UNAPPROVED", "APPROVED"]);
     // The number of a token's approval is not available to the file, even after its withdrawal.
     for generation in [5, 6] {
         service.reload(&declared(generation, &in_file(2))).await;

@@ -338,7 +338,7 @@ async fn repository_does_not_share_the_verdict_lock_of_an_organization() {
         ..Options::default()
     };
     let service = TestService::start_with(Database::postgres().await, options).await;
-    // The verdict lock of acme, as the previous version takes it.
+    // The verdict lock of acme.
     let mut connection = PgConnection::connect(&service.database.url()).await.unwrap();
     let mut locking = connection.begin().await.unwrap();
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/acme', 0))";

@@ -471,8 +471,7 @@ async fn example_file_is_valid() {
     );
     assert_eq!(
         database.rows("SELECT role FROM tokens ORDER BY role").await,
-        // A token of role approve is stored as one of role read, with its scope.
-        ["admin", "attest", "read", "read", "report"]
+        ["admin", "approve", "attest", "read", "report"]
     );
 }
 

@@ -271,10 +271,8 @@ async fn report_evaluates_changed_artifacts_and_all_if_verdicts_may_be_outdated(
         "INSERT INTO evaluation_queue (environment, organization, cause, queued_at)
          SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments",
         "UPDATE environments SET evaluate_at = evaluated_at + 3600000000",
-        // By another version of the program.
-        "UPDATE environments SET counted_at = counted_at - 1",
         // With a clock that was set back afterwards.
-        "UPDATE environments SET evaluated_at = evaluated_at + 60000000, counted_at = evaluated_at + 60000000",
+        "UPDATE environments SET evaluated_at = evaluated_at + 60000000",
     ] {
         service
             .database

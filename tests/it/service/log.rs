@@ -302,17 +302,16 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
 async fn removed_and_added_rows_are_found(database: Database) {
     let service = TestService::start_with(database, options()).await;
     record_changes(&service).await;
-    // Two hours ago, so that rows without entries count.
     let past = service.database.rows("SELECT CAST(MAX(at) AS TEXT) FROM log_entries").await;
-    let later: i64 = past[0].parse::<i64>().unwrap() + 2 * 3_600_000_000;
+    let later: i64 = past[0].parse::<i64>().unwrap() + 3_600_000_000;
     let id = service.database.uuid(uuid::Uuid::now_v7());
     let (sha256, trail) = (service.database.bytes(&digest('9')), "last_modified_at, created_by");
     for (table, columns, values, kind) in [
         ("audit", "at, actor, change", "'x', 'y'", "audit"),
         (
             "tokens",
-            "created_at, name, sha256, role, scope",
-            &format!("'x', {sha256}, 'admin', '{{}}'"),
+            "created_at, name, sha256, role, scope, can_create",
+            &format!("'x', {sha256}, 'admin', '[]', FALSE"),
             "token",
         ),
         ("trails", &format!("created_at, flow, name, {trail}"), "'cart', 'x', 1, 'x'", "trail"),
@@ -341,7 +340,9 @@ async fn removed_and_added_rows_are_found(database: Database) {
         ),
         (
             "artifact-end",
-            format!("UPDATE artifact_runs SET ended_at = {later} WHERE fingerprint = {a} AND ended_at {open}"),
+            format!(
+                "UPDATE artifact_runs SET ended_at = {later} WHERE fingerprint = {a} AND ended_at {open}"
+            ),
             format!("UPDATE artifact_runs SET ended_at = NULL WHERE ended_at = {later}"),
         ),
         (
@@ -351,19 +352,26 @@ async fn removed_and_added_rows_are_found(database: Database) {
         ),
         (
             "unexplained-compliance",
-            "UPDATE environments SET compliant_artifacts = compliant_artifacts + 1 WHERE name = 'prod'".to_owned(),
-            "UPDATE environments SET compliant_artifacts = compliant_artifacts - 1 WHERE name = 'prod'".to_owned(),
+            "UPDATE environments SET compliant_artifacts = compliant_artifacts + 1 WHERE name = 'prod'"
+                .to_owned(),
+            "UPDATE environments SET compliant_artifacts = compliant_artifacts - 1 WHERE name = 'prod'"
+                .to_owned(),
         ),
         (
             "gap",
-            format!("INSERT INTO gaps (environment, from_at, to_at) SELECT id, 1, {later} FROM environments"),
+            format!(
+                "INSERT INTO gaps (organization, environment, from_at, to_at)
+                 SELECT organization, id, 1, {later} FROM environments"
+            ),
             "DELETE FROM gaps".to_owned(),
         ),
         (
             "unexplained-latest-attestation",
             format!(
-                "INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at, is_compliant)
-                 SELECT organization, {other}, flow, name, attestation, created_at, is_compliant FROM latest_attestations LIMIT 1"
+                "INSERT INTO latest_attestations
+                   (organization, fingerprint, flow, name, attestation, created_at, is_compliant, kind, trail)
+                 SELECT organization, {other}, flow, name, attestation, created_at, is_compliant, kind, trail
+                 FROM latest_attestations LIMIT 1"
             ),
             format!("DELETE FROM latest_attestations WHERE fingerprint = {other}"),
         ),

@@ -510,6 +510,7 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
     let fail = async |notification: Uuid| {
         let mut transaction = store.write().await.unwrap();
         let failed = FailedDelivery {
+            organization: "acme",
             notification,
             target,
             leased_until: now,
@@ -547,11 +548,11 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let now = Timestamp::from_micros(1_000_000_000);
     let due = async |now| store.read().await.unwrap().due_targets(now, hour).await.unwrap();
-    let target = due(now).await[0].id;
+    let target = due(now).await.remove(0);
     let lease = async |now| {
         let is_due = !due(now).await.is_empty();
         let mut transaction = store.write().await.unwrap();
-        let leased = transaction.lease(&[target], now, hour).await.unwrap().pop();
+        let leased = transaction.lease([&target], now, hour).await.unwrap().pop();
         transaction.commit().await.unwrap();
         assert_eq!(is_due, leased.is_some());
         leased

@@ -125,10 +125,10 @@ async fn each_queued_environment_is_evaluated_once_while_replicas_are_killed(dat
     report_once(&client(), &replicas[0].base, 1).await.unwrap();
     // The declared environments run the same artifacts as the reported one, and were never evaluated.
     for statement in [
-        "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, organization, name, started_at)
-         SELECT e.id, r.fingerprint, 1, r.organization, r.name, r.started_at
+        "INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, name, pods, namespaces, started_at)
+         SELECT r.organization, e.id, r.fingerprint, 1, r.name, r.pods, r.namespaces, r.started_at
          FROM artifact_runs r, environments e WHERE e.name LIKE 'copy-%'",
-        "UPDATE environments SET snapshot = 1, last_report_at = created_at WHERE name LIKE 'copy-%'",
+        "UPDATE environments SET snapshot = 1, last_report_at = created_at, evaluate_at = 1 WHERE name LIKE 'copy-%'",
     ] {
         database.execute(statement).await;
     }
@@ -142,8 +142,8 @@ async fn each_queued_environment_is_evaluated_once_while_replicas_are_killed(dat
         replicas[killed].child.kill().unwrap();
         replicas[killed] = start_with(&database, &receiver, &declared);
     }
-    let uncounted = "environments WHERE snapshot > 0 AND counted_at IS NULL";
-    eventually("all are evaluated", async || count(uncounted).await == 0).await;
+    let unevaluated = "environments WHERE snapshot > 0 AND evaluated_at IS NULL";
+    eventually("all are evaluated", async || count(unevaluated).await == 0).await;
     eventually("the queue is empty", async || count("evaluation_queue").await == 0).await;
     assert_eq!(count("environments WHERE compliance = 'NON-COMPLIANT'").await, ENVIRONMENTS);
     assert_eq!(count("verdicts WHERE compliance = 'NON-COMPLIANT'").await, ENVIRONMENTS);

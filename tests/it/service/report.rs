@@ -266,17 +266,6 @@ async fn token_creates_a_limited_number_of_environments_per_day(database: Databa
     retry_after("six").await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
-async fn large_report_updates_the_statistics_of_postgresql() {
-    let service = TestService::start(Database::postgres().await).await;
-    let estimate = "SELECT (reltuples >= 1000)::text FROM pg_class WHERE relname = 'pod_runs'";
-    assert_eq!(service.database.rows(estimate).await, ["false"]);
-    let pods: Vec<_> = (0..1_000).map(|n| pod(&format!("p-{n}"), "cart:1", 'a')).collect();
-    service.report(ADMIN, "prod", report(&pods)).await.expect(201);
-    assert_eq!(service.database.rows(estimate).await, ["true"]);
-}
-
 super::on_both!(
     token_creates_a_limited_number_of_environments_per_day,
     first_report_creates_a_snapshot_and_its_repetition_none,

@@ -104,6 +104,23 @@ async fn orphaned_workloads_are_removed_after_the_start(database: Database) {
     assert_eq!(workloads(&service.database).await, ["a", "b"]);
 }
 
+async fn workload_of_a_pod_cannot_be_removed(database: Database) {
+    let service = TestService::start(database).await;
+    report_pods(&service, "prod", &[("p", 'a')]).await;
+    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let removed = match &mut store.write().await.unwrap() {
+        Transaction::Sqlite(connection) => {
+            sqlx::query("DELETE FROM workloads").execute(&mut **connection).await.map(drop)
+        }
+        Transaction::Postgres(connection) => {
+            sqlx::query("DELETE FROM workloads").execute(&mut **connection).await.map(drop)
+        }
+    };
+    let error = removed.unwrap_err();
+    assert!(error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()), "{error}");
+    store.close().await;
+}
+
 /// PostgreSQL only: SQLite has a single writer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
@@ -117,8 +134,10 @@ async fn workload_of_a_report_in_progress_is_not_removed() {
     let mut reporting = store.write().await.unwrap();
     reporting.lock_verdicts_shared("acme").await.unwrap();
     let Transaction::Postgres(connection) = &mut reporting else { panic!("expected PostgreSQL") };
-    let start = "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at)
-                 SELECT gen_random_uuid(), environment, namespace, 'again', created_at, workload, started_at
+    let start = "INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by,
+                                       started_at)
+                 SELECT organization, gen_random_uuid(), environment, namespace, 'again', created_at, workload,
+                        reported_by, started_at
                  FROM pod_runs WHERE ended_at IS NOT NULL";
     sqlx::raw_sql(start).execute(&mut **connection).await.unwrap();
 
@@ -250,6 +269,7 @@ async fn change_of_a_retention_is_audited(database: Database) {
 }
 
 super::on_both!(
+    workload_of_a_pod_cannot_be_removed,
     rows_past_retention_are_removed_and_the_horizon_is_recorded,
     workloads_are_removed_with_their_last_pod,
     orphaned_workloads_are_removed_after_the_start,

@@ -138,7 +138,7 @@ async fn organization_has_a_limit_of_tokens(database: Database) {
     let service = TestService::start(database).await;
     let read = |n: usize| json!({"name": format!("t{n}"), "role": "read"});
     created(&service, &read(0)).await;
-    let columns = "organization, role, scope, approves, can_create, expires_at, created_at, created_by";
+    let columns = "organization, role, scope, can_create, expires_at, created_at, created_by";
     let copies = if service.database.is_postgres() {
         format!(
             "INSERT INTO tokens (id, name, sha256, {columns}) SELECT gen_random_uuid(), 't' || n, sha256(n::text::bytea), \

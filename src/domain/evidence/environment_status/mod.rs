@@ -30,10 +30,10 @@ pub struct EnvironmentStatus {
 pub struct RunningArtifact {
     /// The image's name.
     pub name: String,
-    /// Number of pods; `None` if not counted.
-    pub pods: Option<i64>,
-    /// The namespaces in which it runs, in order; `None` if a previous version recorded it.
-    pub namespaces: Option<Vec<String>>,
+    /// Number of pods.
+    pub pods: i64,
+    /// The namespaces in which it runs, in order.
+    pub namespaces: Vec<String>,
     /// The artifact's verdict.
     pub verdict: Verdict,
 }
@@ -57,10 +57,10 @@ pub type ReportedArtifacts = BTreeMap<Fingerprint, ReportedArtifact>;
 pub struct ReportedArtifact {
     /// The image's name.
     pub name: String,
-    /// Number of pods; `None` if not counted.
-    pub pods: Option<i64>,
-    /// The namespaces in which it runs, in order; `None` if unknown.
-    pub namespaces: Option<Vec<String>>,
+    /// Number of pods; 0 if they were not counted.
+    pub pods: i64,
+    /// The namespaces in which it runs, in order; none if it does not run there.
+    pub namespaces: Vec<String>,
 }
 
 impl From<&RunningArtifact> for ReportedArtifact {
@@ -73,7 +73,7 @@ impl From<&RunningArtifact> for ReportedArtifact {
 impl From<&PodArtifact<'_>> for ReportedArtifact {
     fn from(artifact: &PodArtifact<'_>) -> Self {
         let namespaces = artifact.namespaces.iter().map(|&name| name.to_owned()).collect();
-        Self { name: artifact.name.to_owned(), pods: Some(artifact.pods), namespaces: Some(namespaces) }
+        Self { name: artifact.name.to_owned(), pods: artifact.pods, namespaces }
     }
 }
 
@@ -169,7 +169,7 @@ impl<'a> Requirements<'a> {
             environment: self.environment,
             name: &artifact.name,
             fingerprint,
-            namespaces: artifact.namespaces.as_deref().unwrap_or_default(),
+            namespaces: &artifact.namespaces,
             evidence,
         };
         Assessment {

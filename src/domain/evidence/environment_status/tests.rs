@@ -13,7 +13,7 @@ fn allowed(subject: AllowListSubject, until: Option<i64>) -> AllowListEntry {
 
 fn reported(names: &[&str]) -> ReportedArtifacts {
     let reported = |&name: &&str| {
-        let artifact = ReportedArtifact { name: name.into(), pods: Some(1), namespaces: None };
+        let artifact = ReportedArtifact { name: name.into(), pods: 1, namespaces: vec![] };
         (Fingerprint::from_content(name.as_bytes()), artifact)
     };
     names.iter().map(reported).collect()

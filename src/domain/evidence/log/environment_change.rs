@@ -51,7 +51,7 @@ pub struct EndedArtifact {
     /// Its image name.
     pub name: String,
     /// Its number of pods.
-    pub pods: Option<i64>,
+    pub pods: i64,
     /// The first snapshot that contains it.
     pub first_snapshot: i64,
     /// The last snapshot that contains it.

@@ -140,7 +140,7 @@ pub struct TrailEvidence {
 /// The latest attestation of a flow and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttestationEvidence {
-    /// Its type; empty if a previous version recorded it.
+    /// Its type.
     pub kind: String,
     /// Whether it passes.
     pub passes: bool,

@@ -82,11 +82,8 @@ pub fn compare_artifacts<'a>(
 }
 
 fn is_changed(was: &RunningArtifact, is: &PodArtifact<'_>) -> bool {
-    let namespaces = was.namespaces.iter().flatten().map(String::as_str);
-    was.name != is.name
-        || was.pods != Some(is.pods)
-        || was.namespaces.is_none()
-        || !namespaces.eq(is.namespaces.iter().copied())
+    let namespaces = was.namespaces.iter().map(String::as_str);
+    was.name != is.name || was.pods != is.pods || !namespaces.eq(is.namespaces.iter().copied())
 }
 
 impl ArtifactChanges<'_> {
@@ -122,8 +119,8 @@ mod tests {
         let running = before.pods.iter().rev().map(|pod| StoredPod { pod: pod.clone(), row: () }).collect();
         let running_artifact = |(artifact, is): (_, PodArtifact<'_>)| {
             let verdict = Verdict::UNKNOWN;
-            let namespaces = Some(is.namespaces.iter().map(|&name| name.to_owned()).collect());
-            let (name, pods) = (is.name.to_owned(), Some(is.pods));
+            let namespaces = is.namespaces.iter().map(|&name| name.to_owned()).collect();
+            let (name, pods) = (is.name.to_owned(), is.pods);
             (artifact, RunningArtifact { name, pods, namespaces, verdict })
         };
         let stored = before.artifacts().into_iter().map(running_artifact).collect();

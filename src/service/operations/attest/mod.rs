@@ -60,7 +60,7 @@ async fn attest<T: AttestationType>(
         None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
     }
     let by_name = match stored {
-        Some(trail) => transaction.artifacts_by_name(trail.id).await?,
+        Some(trail) => transaction.artifacts_by_name(&organization, trail.id).await?,
         None => BTreeMap::new(),
     };
     let Attested { artifacts, targets } = Attested::new(fields, &by_name);
@@ -107,7 +107,6 @@ async fn attest<T: AttestationType>(
     let Recorded { claim, repository } = recorded.map_err(recording_problem)?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
-    evaluating.transaction.analyze_after(artifacts.len()).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", fields.attestation_name.as_str(), new.trail)
     });

@@ -68,7 +68,7 @@ pub(crate) async fn evaluate(
             environment: Some(&environment),
             name: &artifact.name,
             fingerprint,
-            namespaces: artifact.namespaces.as_deref().unwrap_or_default(),
+            namespaces: &artifact.namespaces,
             evidence: inputs.evidence.get(fingerprint).unwrap_or(&none),
         };
         let evaluated = inputs.policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);

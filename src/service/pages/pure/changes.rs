@@ -96,7 +96,7 @@ fn truncated_to(scalings: &[(Content, bool)]) -> Option<i64> {
 fn scaled(scalings: Vec<(Content, bool)>) -> Vec<Scaling> {
     let mut all: BTreeMap<Fingerprint, Scaling> = BTreeMap::new();
     for affected in scalings.into_iter().flat_map(|(content, _)| content.artifacts) {
-        let (artifact, before) = (affected.fingerprint, affected.pods_before.unwrap_or_default());
+        let (artifact, before) = (affected.fingerprint, affected.pods_before);
         let new = || Scaling { artifact, name: String::new(), before, after: before, steps: 0 };
         let scaled = all.entry(artifact).or_insert_with(new);
         scaled.name = affected.name;
@@ -127,7 +127,7 @@ mod tests {
             compliance: "UNKNOWN".into(),
             reasons: Vec::new(),
             pods: after,
-            pods_before: Some(before),
+            pods_before: before,
             owners: Vec::new(),
         };
         Content {

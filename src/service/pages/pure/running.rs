@@ -112,7 +112,7 @@ pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
             pods,
             since,
             matching_pod: found.clone(),
-            reporters: reported_by.iter().cloned().collect(),
+            reporters: BTreeSet::from([reported_by.clone()]),
         }));
     }
     rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
@@ -204,7 +204,7 @@ mod tests {
             pods,
             since: Timestamp::from_micros(pods),
             found: None,
-            reported_by: None,
+            reported_by: String::new(),
         }
     }
 

@@ -142,15 +142,17 @@ async fn old_entries_are_found_by_their_full_names(database: Database) {
     let (half, all) = (numbers(MAX_SCANNED / 2), numbers(MAX_SCANNED));
     for insert in [
         format!(
-            "INSERT INTO pod_runs (id, environment, namespace, pod, created_at, workload, started_at, ended_at)
-             {half} SELECT {id}, environment, namespace, 'later', i, workload, started_at, ended_at + 1
+            "INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by,
+                                   started_at, ended_at)
+             {half} SELECT organization, {id}, environment, namespace, 'later', i, workload, reported_by, started_at,
+                           ended_at + 1
              FROM pod_runs CROSS JOIN n WHERE pod = 'first-pod'"
         ),
         format!(
-            "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name,
-                                        started_at, ended_at)
-             {all} SELECT environment, {hash}, first_snapshot, last_snapshot, organization, 'later',
-                              started_at, ended_at + 1
+            "INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, last_snapshot, name, pods,
+                                        namespaces, started_at, ended_at)
+             {all} SELECT organization, environment, {hash}, first_snapshot, last_snapshot, 'later', pods, namespaces,
+                          started_at, ended_at + 1
              FROM artifact_runs CROSS JOIN n WHERE name = 'shop/first-image:1'"
         ),
         format!(

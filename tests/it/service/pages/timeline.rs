@@ -174,8 +174,9 @@ async fn timeline_ends_at_the_retention_horizon(database: Database) {
     }
     // An artifact that exited with the second snapshot.
     let exited = format!(
-        "INSERT INTO artifact_runs (environment, fingerprint, first_snapshot, last_snapshot, organization, name, started_at, ended_at)
-         SELECT environment, report_hash, 1, 1, 'acme', 'gone', 1, {} FROM snapshots WHERE snapshot = 2",
+        "INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, last_snapshot, name, pods,
+                                    namespaces, started_at, ended_at)
+         SELECT organization, environment, report_hash, 1, 1, 'gone', 1, '[]', 1, {} FROM snapshots WHERE snapshot = 2",
         second - 1_001 * DAY
     );
     service.database.execute(&exited).await;

@@ -105,18 +105,12 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// A log may lack entries of rows for this long after its start: during an update, replicas of the previous version add rows
-/// without entries. In microseconds.
-pub const UPDATE_PERIOD: i64 = 60 * 60 * 1_000_000;
-
 /// The state of a verification.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     organization: Option<String>,
     head: Head,
     since: Option<Head>,
-    /// The time of the first entry.
-    started_at: i64,
     /// The last missing record of each subject of the retention.
     missing: BTreeMap<String, MissingRecord>,
     /// The time up to which the retention removed records, by subject.
@@ -140,7 +134,6 @@ impl Verifier {
             organization: organization.map(str::to_owned),
             head: Head::EMPTY,
             since,
-            started_at: 0,
             missing: BTreeMap::new(),
             removed: BTreeMap::new(),
             rows: RowCounts::new(),
@@ -180,9 +173,6 @@ impl Verifier {
             && since != self.head
         {
             return Err(Mismatch::Checkpoint(since.size));
-        }
-        if is_start {
-            self.started_at = entry.at;
         }
         match &record {
             Some(record) => {
@@ -266,9 +256,6 @@ impl Verifier {
 
     /// Counts the rows of a record, under the names of [`RowCounts`].
     fn count(&mut self, entry: &Entry, record: &Value) {
-        if entry.at < self.started_at.saturating_add(UPDATE_PERIOD) {
-            return;
-        }
         if Kind::parse(&entry.kind).is_some_and(Kind::is_revised)
             && record.get("created_at").and_then(Value::as_i64) != Some(entry.at)
         {

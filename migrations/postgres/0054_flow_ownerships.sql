@@ -1,3 +1,0 @@
--- Databases make identifiers in different ways.
-INSERT INTO flow_ownerships (id, organization, flow, content, created_at)
-SELECT gen_random_uuid(), organization, name, ownership, created_at FROM flows WHERE ownership IS NOT NULL;

@@ -1,0 +1,71 @@
+//! Derives the latest attestations of artifacts, and the artifacts of flows, from attestations.
+
+use std::collections::BTreeSet;
+
+use sqlx::types::Uuid;
+
+use super::transaction::insert;
+use super::{Error, Transaction};
+use crate::domain::model::{Fingerprint, Timestamp};
+
+/// An attestation of artifacts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttestedBy<'a> {
+    pub(super) id: Uuid,
+    pub(super) flow: &'a str,
+    pub(super) trail: Uuid,
+    pub(super) name: &'a str,
+    pub(super) kind: &'a str,
+    pub(super) is_compliant: bool,
+    pub(super) created_at: Timestamp,
+}
+
+impl Transaction {
+    /// Makes an attestation the latest of its artifacts, unless a later one has its flow and name, and adds the artifacts to
+    /// the flow.
+    pub(super) async fn record_attested(
+        &mut self,
+        organization: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+        by: AttestedBy<'_>,
+    ) -> Result<(), Error> {
+        insert!(
+            self,
+            "INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at,
+                                              is_compliant, kind, trail) ",
+            " ON CONFLICT (organization, fingerprint, flow, name) DO UPDATE
+              SET attestation = excluded.attestation, created_at = excluded.created_at,
+                  is_compliant = excluded.is_compliant, kind = excluded.kind, trail = excluded.trail
+              WHERE (excluded.created_at, excluded.attestation)
+                  > (latest_attestations.created_at, latest_attestations.attestation)",
+            artifacts,
+            |values, artifact| {
+                values.push_bind(organization).push_bind(artifact.bytes().as_slice()).push_bind(by.flow);
+                values.push_bind(by.name).push_bind(by.id).push_bind(by.created_at.micros());
+                values.push_bind(by.is_compliant).push_bind(by.kind).push_bind(by.trail);
+            }
+        );
+        self.add_to_flow(organization, by.flow, artifacts, by.created_at).await
+    }
+
+    /// Adds artifacts to a flow; those that it has keep their time.
+    pub(super) async fn add_to_flow(
+        &mut self,
+        organization: &str,
+        flow: &str,
+        artifacts: &BTreeSet<Fingerprint>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        insert!(
+            self,
+            "INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at) ",
+            " ON CONFLICT DO NOTHING",
+            artifacts,
+            |values, artifact| {
+                values.push_bind(organization).push_bind(flow).push_bind(artifact.bytes().as_slice());
+                values.push_bind(at.micros());
+            }
+        );
+        Ok(())
+    }
+}
