@@ -27,6 +27,7 @@ mod fair_share;
 mod hostile_input;
 mod identity;
 mod image_index;
+mod interleavings;
 mod latest_attestations;
 mod links;
 mod live_artifacts;

@@ -20,7 +20,7 @@ pub(crate) fn policy_file(artifacts: &str) -> String {
 pub(crate) const UNIT: &str = "attestations: [{name: unit, type: junit}]";
 pub(crate) const TESTED: &str = "provenance: {required: true}, attestations: [{name: unit, type: junit}]";
 
-fn policy_form(payload: &Value, file: &str) -> Form {
+pub(crate) fn policy_form(payload: &Value, file: &str) -> Form {
     let part = Part::bytes(file.as_bytes().to_vec()).file_name("policy.yaml");
     Form::new().text("payload", payload.to_string()).part("policy_file", part)
 }
