@@ -41,13 +41,8 @@ fn run() -> ExitCode {
 fn runtime(threads: Threads) -> std::io::Result<Runtime> {
     let mut builder = match threads {
         Threads::One => Builder::new_current_thread(),
-        // One more than there are cores: one organization gets half of them, and background work uses one.
         #[cfg(feature = "service")]
-        Threads::Many => {
-            let mut builder = Builder::new_multi_thread();
-            builder.worker_threads(std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1));
-            builder
-        }
+        Threads::Many => Builder::new_multi_thread(),
     };
     builder.enable_all().build()
 }

@@ -13,9 +13,8 @@ use tokio::time::Instant;
 
 use super::app::App;
 use super::authentication::authenticate;
-use super::http::context::{ReadPermits, RequestContext};
+use super::http::context::RequestContext;
 use super::http::problem::Problem;
-use super::limits::cpu_share::CpuShare;
 use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Denial, Operation, Role, Scope};
@@ -95,15 +94,8 @@ pub(super) struct Admitted<P, Rest = ()> {
     pub(super) organization: String,
     pub(super) rest: Rest,
     pub(super) caller: Caller,
-    /// For computations on other threads.
-    pub(super) cpu: CpuShare,
     permission: PhantomData<P>,
-    /// Permits of the organization; they end with the handler.
-    _permits: Permits,
 }
-
-/// The permit to run, and for reads, the permit to use a connection of the database.
-type Permits = (Permit, Option<Permit>);
 
 /// A permission that an operation requires, with the parameters of its path.
 pub(super) trait Permission<Rest> {
@@ -257,15 +249,8 @@ impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admit
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let (caller, permits) = admit(app, &context, parts, &organization, P::operation(&rest)).await?;
-        let cpu = app.cpu.get(&organization);
-        // SQLite has one writer: other organizations would wait while its holder waits for a thread.
-        if P::operation(&rest).is_read() {
-            app.read_within(&context, &cpu).await;
-        } else if !app.site.store.has_single_writer() {
-            context.set_cpu_share(&cpu);
-        }
-        Ok(Self { organization, rest, caller, cpu, permission: PhantomData, _permits: permits })
+        let caller = admit(app, &context, parts, &organization, P::operation(&rest)).await?;
+        Ok(Self { organization, rest, caller, permission: PhantomData })
     }
 }
 
@@ -279,14 +264,14 @@ impl FromRequestParts<App> for Authenticated {
 }
 
 /// Returns 401 without a valid token, 403 outside the role, scope or organization of the token, and 429 after too many
-/// requests without a valid token. Returns 503 if the token or its organization has reached a limit.
+/// requests without a valid token. Returns 503 if the organization has reached a limit.
 async fn admit(
     app: &App,
     context: &RequestContext,
     parts: &Parts,
     organization: &str,
     operation: Operation<'_>,
-) -> Result<(Caller, Permits), Problem> {
+) -> Result<Caller, Problem> {
     let token = authenticate(app, context, parts, Some(organization)).await?;
     let permitted = match &token.organization {
         home if home == organization => token.role.permits(&token.scope, operation),
@@ -295,45 +280,24 @@ async fn admit(
     if let Err(denial) = permitted {
         return Err(deny(&token.name, token.role, &token.organization, denial));
     }
-    let running = run(app, organization)?;
-    let mut connection = None;
+    let mut permits = vec![run(app, organization)?];
     if operation.is_read() {
-        // Clients that read slowly hold memory, which is bounded per token and per organization. The token's own permit
-        // comes first, so that its requests wait only for each other.
-        const OWN: &str = "this token has reached its limit of concurrent responses";
-        const SHARED: &str = "this organization has reached its limit of concurrent responses";
-        let deadline = Instant::now() + app.limits.permit_timeout;
-        let own = permit::acquire(app.reading_by.get(token.sha256), deadline, OWN).await?;
-        let shared =
-            permit::acquire(app.reading_of.get(token.organization.clone()), deadline, SHARED).await?;
-        connection = Some(use_connection(app, &token.organization, deadline).await?);
-        context.set_read_permits(ReadPermits {
-            organization: token.organization.clone(),
-            _permits: [own, shared],
-        });
+        permits.push(use_connection(app, organization).await?);
     }
-    Ok((Caller::from_token(token), (running, connection)))
+    context.admit(organization, permits);
+    Ok(Caller::from_token(token))
 }
 
 /// The permit of an organization to run one more request. Never waits: a waiting request would hold one of the permits of
 /// all organizations, and the requests of one could then hold all of them.
 pub(super) fn run(app: &App, organization: &str) -> Result<Permit, store::Error> {
-    let permit = app.running_of.get(organization.to_owned()).try_acquire_owned();
+    let permit = app.running_of.get(organization).try_acquire_owned();
     permit.map_err(|_| store::Error::Busy("this organization has reached its limit of running requests"))
 }
 
 /// The permit of an organization to read from the database.
-pub(super) async fn use_connection(
-    app: &App,
-    organization: &str,
-    deadline: Instant,
-) -> Result<Permit, store::Error> {
+pub(super) async fn use_connection(app: &App, organization: &str) -> Result<Permit, store::Error> {
     const LIMIT: &str = "this organization has reached its limit of concurrent reads";
-    let all = app.connections_of.each;
-    // SQLite uses threads of this process: those of the organization divide its connections.
-    let permits = match app.cpu.threads() {
-        Some(threads) if app.site.store.has_single_writer() => all.div_ceil(threads).min(all),
-        _ => 1,
-    };
-    permit::acquire_many(app.connections_of.get(organization.to_owned()), permits, deadline, LIMIT).await
+    let deadline = Instant::now() + app.limits.permit_timeout;
+    permit::acquire(app.connections_of.get(organization), deadline, LIMIT).await
 }

@@ -14,19 +14,14 @@ use tokio::time::{Instant, timeout};
 
 use super::addresses::{AddressBook, Addresses};
 use super::http::body::Budget;
-use super::http::context::RequestContext;
 use super::http::links::Links;
 use super::identity::Identities;
 use super::invitation::Invitation;
+use super::limits::Limits;
 use super::limits::authentication::AuthenticationLimiter;
 use super::limits::connections::ConnectionShare;
-use super::limits::cpu_share::{CpuShare, CpuShares};
 use super::limits::keyed_semaphore::KeyedSemaphore;
 use super::limits::organization_lock::OrganizationLocks;
-use super::limits::permit::Permit;
-use super::limits::{
-    Limits, MAX_PAGES, MAX_PAGES_PER_KEY, MAX_RESPONSES_PER_ORGANIZATION, MAX_RESPONSES_PER_TOKEN,
-};
 use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
@@ -50,18 +45,9 @@ pub(super) struct Parts {
     pub(super) outbound: Budget,
     /// One permit per running request: in total and per organization.
     pub(super) running: Arc<Semaphore>,
-    pub(super) running_of: KeyedSemaphore<String>,
-    /// The threads that the requests of an organization occupy at a time.
-    pub(super) cpu: CpuShares,
-    /// One permit per page that is rendered: in total, per token and per organization.
-    pub(super) pages: Arc<Semaphore>,
-    pub(super) pages_by: KeyedSemaphore<Fingerprint>,
-    pub(super) pages_of: KeyedSemaphore<String>,
-    /// One permit per response that is read: per token and per organization.
-    pub(super) reading_by: KeyedSemaphore<Fingerprint>,
-    pub(super) reading_of: KeyedSemaphore<String>,
+    pub(super) running_of: KeyedSemaphore,
     /// One permit per operation or page that reads from the database: per organization.
-    pub(super) connections_of: KeyedSemaphore<String>,
+    pub(super) connections_of: KeyedSemaphore,
     /// Acquired before a transaction that evaluates.
     pub(super) organization_locks: OrganizationLocks,
     /// Notified after a commit that adds notifications to the outbox.
@@ -98,12 +84,6 @@ impl App {
             outbound: Budget::new(limits.outbound_kibibytes),
             running: Arc::new(Semaphore::new(limits.requests)),
             running_of: KeyedSemaphore::new(limits.requests_per_organization()),
-            cpu: CpuShares::new(),
-            pages: Arc::new(Semaphore::new(MAX_PAGES)),
-            pages_by: KeyedSemaphore::new(MAX_PAGES_PER_KEY),
-            pages_of: KeyedSemaphore::new(MAX_PAGES_PER_KEY),
-            reading_by: KeyedSemaphore::new(MAX_RESPONSES_PER_TOKEN),
-            reading_of: KeyedSemaphore::new(MAX_RESPONSES_PER_ORGANIZATION),
             connections_of: KeyedSemaphore::new(share.reads),
             organization_locks: OrganizationLocks::new(share.writes),
             outbox: Notify::new(),
@@ -123,28 +103,6 @@ impl App {
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
 impl App {
-    /// Runs the rest of a request that reads within this share. SQLite reads on other threads of this process: the request
-    /// keeps its own meanwhile, until its response is complete.
-    pub(super) async fn read_within(&self, context: &RequestContext, cpu: &CpuShare) {
-        context.set_cpu_share(cpu);
-        self.keep_thread(cpu).await;
-    }
-
-    /// Lets a request keep its thread while it reads from SQLite.
-    pub(super) async fn keep_thread(&self, cpu: &CpuShare) {
-        if self.site.store.has_single_writer() {
-            cpu.keep();
-            // The request continues with a thread: it must not wait for one while it has a connection of the database.
-            tokio::task::yield_now().await;
-        }
-    }
-
-    /// A thread of an organization that writes to SQLite, if the process serves several. Acquired before the lock of the
-    /// database, for which other organizations wait.
-    pub(super) async fn writer_thread(&self, organization: &str) -> Option<Permit> {
-        if self.site.store.has_single_writer() { self.cpu.get(organization).turn().await } else { None }
-    }
-
     /// Whether the database responds.
     pub(super) async fn is_ready(&self) -> bool {
         let mut checked = self.checked.lock().await;

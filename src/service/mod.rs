@@ -8,6 +8,7 @@ pub(crate) mod addresses;
 mod app;
 mod artifact_details;
 mod authentication;
+mod blocking;
 pub mod bootstrap;
 mod creation;
 mod evaluation;

@@ -47,14 +47,6 @@ pub(super) struct Content {
     pub(super) known: HashMap<Fingerprint, KnownArtifact>,
 }
 
-impl Content {
-    /// Lower bound of the JSON of all pods, in bytes: each has at least a name, a namespace and a time.
-    pub(super) fn min_bytes(&self) -> u64 {
-        let pods: usize = self.artifacts.values().map(|(_, pods)| pods.len()).sum();
-        pods as u64 * 64
-    }
-}
-
 /// The environment with this name.
 pub(super) async fn environment(
     transaction: &mut Transaction,

@@ -40,16 +40,6 @@ pub struct LockedEnvironment {
     pub is_evaluated: bool,
 }
 
-impl LockedEnvironment {
-    /// Whether its running pods, its artifacts and their verdicts are the same as when `earlier` was read: each report of
-    /// other pods changes the hash, and each other verdict the time of the evaluation.
-    #[must_use]
-    pub fn is_unchanged_since(&self, earlier: &Self) -> bool {
-        (self.id, self.report_hash, self.evaluated_at)
-            == (earlier.id, earlier.report_hash, earlier.evaluated_at)
-    }
-}
-
 /// A received report, without its content.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedReport<'a> {

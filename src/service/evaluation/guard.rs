@@ -71,42 +71,19 @@ pub(crate) struct Subject {
     pub(crate) kept: BTreeMap<Fingerprint, Verdict>,
 }
 
-/// The lock of an organization in this process, for [`Evaluating::shared`].
-pub(crate) struct SharedLock<'a> {
-    app: &'a App,
-    organization: &'a str,
-    locks: Vec<Permit>,
-}
-
-impl<'a> SharedLock<'a> {
-    pub(crate) async fn acquire(app: &'a App, organization: &'a str) -> Result<Self, Error> {
-        let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
-        let locks = locks.into_iter().chain(app.writer_thread(organization).await).collect();
-        Ok(Self { app, organization, locks })
-    }
-
-    /// Begins the change.
-    pub(crate) async fn begin(self) -> Result<Evaluating<'a>, Error> {
-        let Self { app, organization, locks } = self;
-        let mut transaction = app.site.store.write().await?;
-        transaction.lock_verdicts_shared(organization).await?;
-        Ok(Evaluating::new(app, transaction, locks))
-    }
-}
-
 impl<'a> Evaluating<'a> {
     /// Shares the organization: for a report or a queued evaluation, each of one environment. Returns [`Error::Busy`] if other
     /// changes of the organization take too long.
     pub(crate) async fn shared(app: &'a App, organization: &'a str) -> Result<Self, Error> {
-        SharedLock::acquire(app, organization).await?.begin().await
+        let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
+        let mut transaction = app.site.store.write().await?;
+        transaction.lock_verdicts_shared(organization).await?;
+        Ok(Self::new(app, transaction, locks.into()))
     }
 
     /// Excludes all other changes of the organization: for an attestation. Returns [`Error::Busy`] if they take too long.
     pub(crate) async fn exclusive(app: &'a App, organization: &str) -> Result<Self, Error> {
-        let organizations = BTreeSet::from([organization]);
-        let mut locks = Self::lock(app, &organizations, app.limits.permit_timeout).await?;
-        locks.extend(app.writer_thread(organization).await);
-        Self::begin(app, organizations, locks).await
+        Self::exclusive_within(app, BTreeSet::from([organization]), app.limits.permit_timeout).await
     }
 
     /// Excludes all other changes of these organizations: for the bootstrap file or the retention. Returns [`Error::Busy`]
@@ -117,7 +94,11 @@ impl<'a> Evaluating<'a> {
         timeout: Duration,
     ) -> Result<Self, Error> {
         let locks = Self::lock(app, &organizations, timeout).await?;
-        Self::begin(app, organizations, locks).await
+        let mut transaction = app.site.store.write().await?;
+        for organization in organizations {
+            transaction.lock_verdicts(organization).await?;
+        }
+        Ok(Self::new(app, transaction, locks))
     }
 
     /// Locks these organizations in this process.
@@ -147,14 +128,6 @@ impl<'a> Evaluating<'a> {
             }
             return Ok(locks);
         }
-    }
-
-    async fn begin(app: &'a App, organizations: BTreeSet<&str>, locks: Vec<Permit>) -> Result<Self, Error> {
-        let mut transaction = app.site.store.write().await?;
-        for organization in organizations {
-            transaction.lock_verdicts(organization).await?;
-        }
-        Ok(Self::new(app, transaction, locks))
     }
 
     fn new(app: &'a App, transaction: Transaction, locks: Vec<Permit>) -> Self {

@@ -14,7 +14,7 @@ use super::context::RequestContext;
 use super::problem::Problem;
 use crate::domain::escape::{Escaped, shortened};
 use crate::service::app::App;
-use crate::service::limits::{cpu_share, permit};
+use crate::service::limits::permit;
 
 /// Maximum length of a logged path, in characters.
 const MAX_PATH_CHARS: usize = 500;
@@ -49,7 +49,7 @@ async fn run(app: App, entry: Entry, request: Request, next: Next) -> Response {
             }
         };
     let answering = async move {
-        let response = cpu_share::run(|| entry.context.cpu_share(), next.run(request)).await;
+        let response = next.run(request).await;
         entry.log(&app, response.status());
         drop(running);
         response

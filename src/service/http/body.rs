@@ -12,7 +12,6 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::buffer::{Buffer, MAX_PREALLOCATED_BYTES};
 use super::problem::Problem;
 use crate::domain::model::{Fingerprint, FingerprintHasher};
 use crate::service::limits::keyed_semaphore::KeyedSemaphore;
@@ -38,7 +37,7 @@ impl Default for Pace {
 #[derive(Debug)]
 pub(crate) struct Budget {
     total: Arc<Semaphore>,
-    organizations: KeyedSemaphore<String>,
+    organizations: KeyedSemaphore,
 }
 
 /// The part of the budget that one body uses, until it is dropped.
@@ -58,6 +57,9 @@ pub(crate) const MEMORY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Granularity of shares, in KiB.
 const STEP: u32 = 64;
 
+/// Maximum allocation before a body arrives, in bytes.
+const MAX_PREALLOCATED_BYTES: usize = 1024 * 1024;
+
 impl Budget {
     pub(crate) fn new(kibibytes: u32) -> Self {
         let total = Arc::new(Semaphore::new(kibibytes as usize));
@@ -71,7 +73,7 @@ impl Budget {
 
     /// An empty share of an organization; `""` for requests without one. A body that is only announced uses no memory.
     pub(crate) fn share(&self, organization: &str) -> Share {
-        let budgets = [self.organizations.get(organization.to_owned()), Arc::clone(&self.total)];
+        let budgets = [self.organizations.get(organization), Arc::clone(&self.total)];
         Share { budgets, max: self.organizations.each as usize * 1024, held: [None, None], bytes: 0 }
     }
 }
@@ -116,7 +118,7 @@ impl Share {
 /// A received body.
 pub(crate) struct Received {
     /// The bytes of the body.
-    pub(crate) bytes: Buffer,
+    pub(crate) bytes: Vec<u8>,
     /// SHA-256 of the bytes.
     pub(crate) hash: Fingerprint,
     /// The memory of the body, to be held until its contents are recorded.
@@ -166,7 +168,7 @@ impl Paced {
     ) -> Result<Received, Problem> {
         // The rest of a longer announced length is not allocated before the bytes arrive.
         let capacity = usize::try_from(expected.min(max)).unwrap_or_default().min(MAX_PREALLOCATED_BYTES);
-        let mut bytes = Buffer::with_capacity(capacity);
+        let mut bytes = Vec::with_capacity(capacity);
         let mut hash = FingerprintHasher::default();
         while let Some(chunk) = self.next().await? {
             if bytes.len() as u64 + chunk.len() as u64 > max {

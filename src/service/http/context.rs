@@ -7,14 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use tokio::sync::OwnedSemaphorePermit;
 use tower_http::request_id::RequestId;
 
 use super::problem::Problem;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::process::listener::Peer;
-use crate::service::limits::cpu_share::CpuShare;
+use crate::service::limits::permit::Permit;
 
 /// A cheap handle: all clones share the values of the request.
 #[derive(Debug, Clone)]
@@ -31,18 +30,15 @@ pub(crate) struct RequestContext {
 #[derive(Debug, Default)]
 struct Values {
     token_name: OnceLock<String>,
-    read_permits: OnceLock<ReadPermits>,
+    admission: OnceLock<Admission>,
     user: OnceLock<SignedIn>,
-    cpu: OnceLock<CpuShare>,
 }
 
-/// Permits of a request that reads. They end when the response has been sent.
+/// The organization that admitted the request, and its permits. They end when the response has its memory.
 #[derive(Debug)]
-pub(crate) struct ReadPermits {
-    /// The organization whose memory for responses the request uses.
-    pub(crate) organization: String,
-    /// One permit of the token, one of its organization.
-    pub(crate) _permits: [OwnedSemaphorePermit; 2],
+struct Admission {
+    organization: String,
+    _permits: Vec<Permit>,
 }
 
 /// The user of a page, as the layout of every page shows them.
@@ -105,24 +101,15 @@ impl RequestContext {
         self.values.token_name.get().map_or_else(String::new, |name| Escaped(name).to_string())
     }
 
-    /// Runs the rest of the request within this share.
-    pub(crate) fn set_cpu_share(&self, share: &CpuShare) {
-        let _ = self.values.cpu.set(share.clone());
+    /// Keeps the permits of an organization until the response has its memory.
+    pub(crate) fn admit(&self, organization: &str, permits: Vec<Permit>) {
+        let admission = Admission { organization: organization.to_owned(), _permits: permits };
+        let _ = self.values.admission.set(admission);
     }
 
-    /// The share of the request's organization, once that is known.
-    pub(crate) fn cpu_share(&self) -> Option<&CpuShare> {
-        self.values.cpu.get()
-    }
-
-    /// Keeps the permits until the response has been sent.
-    pub(crate) fn set_read_permits(&self, permits: ReadPermits) {
-        let _ = self.values.read_permits.set(permits);
-    }
-
-    /// The organization of the permits; empty if there are none.
+    /// The organization that admitted the request; empty before.
     pub(crate) fn organization(&self) -> &str {
-        self.values.read_permits.get().map_or("", |permits| &permits.organization)
+        self.values.admission.get().map_or("", |admission| &admission.organization)
     }
 
     /// Records the signed-in user, for a page that shows an error.

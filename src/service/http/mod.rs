@@ -5,7 +5,6 @@
 
 pub(crate) mod access_log;
 pub(crate) mod body;
-pub(crate) mod buffer;
 pub(crate) mod context;
 pub(crate) mod form;
 pub(crate) mod hex_prefix;

@@ -26,11 +26,9 @@ pub(super) const DEFAULT_AGE: Duration = Duration::from_mins(5);
 /// Keys are used for this time after the last successful refresh.
 const MAX_USE: Duration = Duration::from_hours(24);
 
-/// Requests that wait for new keys of one issuer at a time: each holds a permit of all requests.
-pub(crate) const MAX_WAITING_REQUESTS: usize = 64;
-
-/// Sign-ins that wait for one issuer at a time. Few, since anybody may cause one.
-pub(crate) const MAX_SIGN_INS: usize = 16;
+/// Requests and sign-ins that wait for one issuer at a time. Anybody may cause them, and each holds a permit of all
+/// requests.
+pub(crate) const MAX_WAITING: usize = 64;
 
 /// Timeout of a request that waits for new keys. Longer than a refresh takes.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(12);
@@ -55,7 +53,6 @@ pub(in crate::service) struct RemoteKeys {
     /// Changes after each refresh.
     refreshed: watch::Sender<()>,
     waiting: Semaphore,
-    signing_in: Semaphore,
 }
 
 /// The result of a refresh.
@@ -131,8 +128,7 @@ impl RemoteKeys {
             url: url.to_owned(),
             state: Mutex::new(state),
             refreshed: watch::Sender::new(()),
-            waiting: Semaphore::new(MAX_WAITING_REQUESTS),
-            signing_in: Semaphore::new(MAX_SIGN_INS),
+            waiting: Semaphore::new(MAX_WAITING),
         }
     }
 
@@ -150,7 +146,6 @@ impl RemoteKeys {
         registry: &RemoteKeyRegistry,
         now: Timestamp,
     ) -> Result<bool, store::Error> {
-        const LIMIT: store::Error = store::Error::Busy("too many requests wait for the issuer of this token");
         const SLOW: store::Error =
             store::Error::Busy("the issuer of this token does not respond; it is requested again");
         let mut refreshed = self.refreshed.subscribe();
@@ -163,16 +158,16 @@ impl RemoteKeys {
                 state.is_wanted = true;
             }
         }
-        let _permit = self.waiting.try_acquire().map_err(|_| LIMIT)?;
+        let _permit = self.wait()?;
         registry.wake.notify_one();
         timeout(MAX_WAIT, refreshed.changed()).await.map_err(|_| SLOW)?.map_err(|_| SLOW)?;
         Ok(true)
     }
 
-    /// The permit to exchange a code for an ID token.
-    pub(super) fn start_sign_in(&self) -> Result<SemaphorePermit<'_>, store::Error> {
-        const LIMIT: store::Error = store::Error::Busy("too many sign-ins wait for this provider");
-        self.signing_in.try_acquire().map_err(|_| LIMIT)
+    /// The permit to wait for the issuer: for new keys, or for the ID token of a sign-in.
+    pub(super) fn wait(&self) -> Result<SemaphorePermit<'_>, store::Error> {
+        const LIMIT: store::Error = store::Error::Busy("too many requests wait for this issuer");
+        self.waiting.try_acquire().map_err(|_| LIMIT)
     }
 
     /// Starts a refresh if one is due. The caller must end it.

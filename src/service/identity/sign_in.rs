@@ -144,7 +144,7 @@ impl Identities {
         now: Timestamp,
     ) -> Result<Person, SignInError> {
         let Provider { organization, issuer, remote, .. } = provider;
-        let _permit = remote.start_sign_in()?;
+        let _permit = remote.wait()?;
         let url = remote.current(now).and_then(|found| found.endpoints.token.clone());
         let url = url.ok_or(DiscoveryError::Endpoint("token_endpoint"))?;
         let secret = book.client_secrets.get(&(organization.clone(), issuer.name.clone()));

@@ -3,15 +3,15 @@
 use crate::store::Store;
 
 /// The connections that one organization may use at the same time: a third of each pool, so that two organizations at
-/// their limits leave connections for others. With ten connections per pool:
+/// their limits leave connections for others and for background work. With ten connections per pool:
 ///
 /// | pool | one organization | two | left |
 /// |---|---|---|---|
-/// | reads | 3 responses and pages | 6 | 4 |
+/// | reads | 3 operations and pages | 6 | 4 |
 /// | writes on PostgreSQL | 3 reports and heartbeats, and an attestation | 8 | 2 |
 ///
-/// The rest also serves background work and, on SQLite, a report of each organization. Tokens and sessions have connections of their own. SQLite has one writer: the
-/// writes of an organization, one report or attestation and one heartbeat, wait in one queue with those of others.
+/// Tokens and sessions have connections of their own. SQLite has one writer: the writes of an organization, one report or
+/// attestation and one heartbeat, wait in one queue with those of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConnectionShare {
     pub(crate) reads: u32,

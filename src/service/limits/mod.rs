@@ -5,7 +5,6 @@
 
 pub(crate) mod authentication;
 pub(crate) mod connections;
-pub(crate) mod cpu_share;
 pub(crate) mod keyed_semaphore;
 pub(crate) mod organization_lock;
 pub(crate) mod permit;
@@ -18,19 +17,6 @@ use crate::domain::retry::Backoff;
 
 /// The maximum size of `data_json` of an attestation, in bytes.
 pub(crate) const MAX_DATA: u64 = 1024 * 1024;
-
-/// Responses of read operations per token, until their clients have read them: they hold memory.
-pub(crate) const MAX_RESPONSES_PER_TOKEN: u32 = 5;
-
-/// As [`MAX_RESPONSES_PER_TOKEN`], per organization: more, so that one token cannot use all of them.
-pub(crate) const MAX_RESPONSES_PER_ORGANIZATION: u32 = 6;
-
-/// Pages rendered at the same time. Each holds a connection and memory for all running artifacts: readers of pages wait
-/// for each other, and read operations do not wait for them.
-pub(crate) const MAX_PAGES: usize = 3;
-
-/// Pages rendered at the same time per token, and per organization.
-pub(crate) const MAX_PAGES_PER_KEY: u32 = 2;
 
 /// Window of the limits of what a token creates.
 pub(crate) const CREATED_WITHIN: Duration = Duration::from_hours(24);

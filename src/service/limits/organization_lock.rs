@@ -21,9 +21,9 @@ const LIMIT: &str = "this organization has reached its limit of concurrent write
 #[derive(Debug)]
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.
-    evaluating: KeyedSemaphore<String>,
+    evaluating: KeyedSemaphore,
     /// One permit per report, heartbeat or session that uses the database.
-    writing: KeyedSemaphore<String>,
+    writing: KeyedSemaphore,
 }
 
 impl OrganizationLocks {
@@ -41,19 +41,18 @@ impl OrganizationLocks {
     pub(crate) async fn shared(&self, organization: &str, timeout: Duration) -> Result<[Permit; 2], Error> {
         let deadline = Instant::now() + timeout;
         // In this order: a report that waits for an exclusive holder must not occupy a heartbeat's permit.
-        let evaluating =
-            permit::acquire(self.evaluating.get(organization.to_owned()), deadline, LIMIT).await?;
+        let evaluating = permit::acquire(self.evaluating.get(organization), deadline, LIMIT).await?;
         Ok([evaluating, self.write(organization, deadline).await?])
     }
 
     /// For an attestation, the bootstrap file or the retention.
     pub(crate) async fn exclusive(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
-        let (semaphore, all) = (self.evaluating.get(organization.to_owned()), self.evaluating.each);
+        let (semaphore, all) = (self.evaluating.get(organization), self.evaluating.each);
         permit::acquire_many(semaphore, all, Instant::now() + timeout, LIMIT).await
     }
 
     async fn write(&self, organization: &str, deadline: Instant) -> Result<Permit, Error> {
-        permit::acquire(self.writing.get(organization.to_owned()), deadline, LIMIT).await
+        permit::acquire(self.writing.get(organization), deadline, LIMIT).await
     }
 }
 

@@ -16,6 +16,7 @@ use crate::domain::evidence::policy::{Needs, Policy, PolicyVersion};
 use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
+use crate::service::blocking::compute;
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::selected_snapshot;
@@ -88,15 +89,12 @@ struct ArtifactEffect {
 )]
 pub(crate) async fn check_policy(
     State(app): State<App>,
-    Admitted { organization, cpu, .. }: Admitted<Read>,
+    Admitted { organization, .. }: Admitted<Read>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<PolicyEffect>, Problem> {
-    // Others of the organization must not wait for a slow client.
-    cpu.release();
     let (sent, _share): (Candidate, _) =
         json::receive(&app, &organization, "the policy", &headers, body).await?;
-    app.keep_thread(&cpu).await;
     let (name, now) = (sent.environment_name.as_str(), app.site.now());
     let replaced = sent.policy_name.as_ref().map(PolicyName::as_str);
     let mut transaction = app.site.store.read().await?;
@@ -147,7 +145,7 @@ pub(crate) async fn check_policy(
         }
     };
     // An environment may run many artifacts: use a blocking thread.
-    Ok(axum::Json(cpu.compute(effect).await?))
+    Ok(axum::Json(compute(effect).await?))
 }
 
 impl PolicyEffect {

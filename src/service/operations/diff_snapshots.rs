@@ -2,17 +2,18 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{EnvironmentSnapshot, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Read};
+use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::stream;
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
+use crate::store::Transaction;
 
 /// The differences of two snapshots.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -79,27 +80,31 @@ pub(crate) struct DiffArtifact<'a> {
 )]
 pub(crate) async fn diff_snapshots(
     State(site): State<Site>,
-    Admitted { organization, cpu, .. }: Admitted<Read>,
+    Admitted { organization, .. }: Admitted<Read>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::read(&uri, &["snappish1", "snappish2"])?;
-    let mut sides = Vec::new();
+    let snapshot = |parameter| -> Result<EnvironmentSnapshot, Problem> {
+        parameters.parsed(parameter)?.ok_or_else(|| Problem::field(parameter, "missing"))
+    };
+    let (one, other) = (snapshot("snappish1")?, snapshot("snappish2")?);
     let mut transaction = site.store.read().await?;
-    for parameter in ["snappish1", "snappish2"] {
-        let of: EnvironmentSnapshot =
-            parameters.parsed(parameter)?.ok_or_else(|| Problem::field(parameter, "missing"))?;
-        let selected =
-            SelectedSnapshot::find(&site, &mut transaction, &organization, &of.environment, &of.expression)
-                .await?;
-        let content = selected.content(&mut transaction, &organization).await?;
-        sides.push((selected, content));
-    }
+    let one = read(&site, &mut transaction, &organization, &one).await?;
+    let other = read(&site, &mut transaction, &organization, &other).await?;
     drop(transaction);
-    let min_bytes = sides.iter().map(|(_, content): &Side| content.min_bytes()).sum::<u64>() / 4;
-    Ok(stream(&cpu, min_bytes, move |to| match sides.as_slice() {
-        [one, other] => serde_json::to_writer(to, &SnapshotDiff::new(one, other)),
-        _ => Ok(()),
-    }))
+    compute(move || axum::Json(SnapshotDiff::new(&one, &other)).into_response()).await
+}
+
+async fn read(
+    site: &Site,
+    transaction: &mut Transaction,
+    organization: &str,
+    of: &EnvironmentSnapshot,
+) -> Result<Side, Problem> {
+    let selected =
+        SelectedSnapshot::find(site, transaction, organization, &of.environment, &of.expression).await?;
+    let content = selected.content(transaction, organization).await?;
+    Ok((selected, content))
 }
 
 /// A snapshot and its content.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 
 use crate::domain::evidence::compliance::Compliance;
@@ -13,10 +13,10 @@ use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
 use crate::service::access::{Admitted, ReadEnvironment};
+use crate::service::blocking::compute;
 use crate::service::http::links::Links;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::stream;
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
 
@@ -129,7 +129,7 @@ pub(crate) struct FlowOfArtifact<'a> {
 )]
 pub(crate) async fn get_snapshot(
     State(site): State<Site>,
-    Admitted { organization, rest: (name, expression), cpu, .. }: Admitted<ReadEnvironment, (String, String)>,
+    Admitted { organization, rest: (name, expression), .. }: Admitted<ReadEnvironment, (String, String)>,
     uri: Uri,
 ) -> Result<Response, Problem> {
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
@@ -143,7 +143,7 @@ pub(crate) async fn get_snapshot(
     let changes =
         transaction.changes(&organization, selected.environment.id, number, received, i64::MAX).await?;
     drop(transaction);
-    Ok(stream(&cpu, content.min_bytes(), move |to| {
+    compute(move || {
         let started =
             changes.into_iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
         let artifacts = RunningArtifacts {
@@ -153,8 +153,9 @@ pub(crate) async fn get_snapshot(
             links: &site.links,
             organization: &organization,
         };
-        serde_json::to_writer(to, &SnapshotContent::new(artifacts))
-    }))
+        axum::Json(SnapshotContent::new(artifacts)).into_response()
+    })
+    .await
 }
 
 impl<'a> SnapshotContent<'a> {

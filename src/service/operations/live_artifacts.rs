@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
-use axum::response::Response;
 
 use crate::domain::model::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider,
@@ -15,12 +14,8 @@ use crate::service::access::{Admitted, Read};
 use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::large_json;
 use crate::service::site::Site;
 use crate::store::live::{LiveEnvironment, Repository};
-
-/// Size of an entry with its part of the embedded environments, in bytes.
-const MEAN_BYTES: usize = 800;
 
 /// List the running artifacts of a repository in all environments.
 #[utoipa::path(
@@ -40,7 +35,7 @@ pub(crate) async fn live_artifacts(
     State(site): State<Site>,
     Admitted { organization, rest: repository, .. }: Admitted<Read, String>,
     uri: Uri,
-) -> Result<Response, Problem> {
+) -> Result<axum::Json<LiveArtifacts>, Problem> {
     let name: RepositoryName = Problem::parse("repo_name", &repository)?;
     let parameters = Parameters::read(&uri, &["provider"])?;
     let provider: Option<Provider> = parameters.nullable("provider")?;
@@ -95,9 +90,8 @@ pub(crate) async fn live_artifacts(
         .collect();
     let selector = provider_of(repository, &repositories);
     let links = site.links.live_artifacts(&organization, name.as_str(), selector.as_ref());
-    let bytes = MEAN_BYTES * live_artifacts.len();
     let embedded = Embedded { artifacts, environments };
-    large_json(bytes, &LiveArtifacts { live_artifacts, links, embedded })
+    Ok(axum::Json(LiveArtifacts { live_artifacts, links, embedded }))
 }
 
 /// The repository with this name, and this provider if artifacts were built from several.

@@ -18,13 +18,13 @@ use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport, Pod
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
+use crate::service::blocking::compute;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::{MAX_CLOCK_DIFFERENCE, SharedLock, Subject};
+use crate::service::evaluation::guard::{Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
-use crate::service::limits::cpu_share::CpuShare;
 use crate::store::creations::Created;
 use crate::store::reports::{LockedEnvironment, ReceivedReport};
 use crate::store::{self, Transaction};
@@ -54,7 +54,7 @@ enum Changed {
 )]
 pub(crate) async fn report_k8s(
     State(app): State<App>,
-    Admitted { organization, rest: environment, caller, cpu, .. }: Admitted<Report, String>,
+    Admitted { organization, rest: environment, caller, .. }: Admitted<Report, String>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -67,7 +67,7 @@ pub(crate) async fn report_k8s(
         paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
     let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
-    let changed = receive(&app, &caller, &cpu, (&organization, &environment), sender, body).await?;
+    let changed = receive(&app, &caller, (&organization, &environment), sender, body).await?;
     Ok(response(&app, changed))
 }
 
@@ -89,7 +89,6 @@ const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
 async fn receive(
     app: &App,
     caller: &Caller,
-    cpu: &CpuShare,
     (organization, environment): (&str, &EnvironmentName),
     sender: Sender,
     body: body::Received,
@@ -110,7 +109,7 @@ async fn receive(
         (json::read_with::<K8sReport<'_>, _>("the report", &bytes, NormalizedReport::parse), share)
     };
     // The parsed report holds its memory until it is recorded, while it waits for the database too.
-    let (reported, mut share) = cpu.compute(read).await?;
+    let (reported, mut share) = compute(read).await?;
     let reported = reported?;
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
@@ -153,25 +152,6 @@ impl<'a> Difference<'a> {
         Ok(Self { before, artifacts, pods })
     }
 
-    /// Reads the difference before the transaction of the report, with the environment as it was then. On SQLite, all
-    /// organizations wait for that transaction, and nothing else changes the environment meanwhile, except another process.
-    async fn read_early(
-        app: &App,
-        (organization, environment): (&str, &EnvironmentName),
-        reported: (&'a NormalizedReport, &PodArtifacts<'a>),
-    ) -> Result<Option<(LockedEnvironment, Self)>, store::Error> {
-        if !app.site.store.has_single_writer() {
-            return Ok(None);
-        }
-        let mut transaction = app.site.store.read().await?;
-        let stored = transaction.lock_environment(organization, environment.as_str()).await?;
-        let Some(stored) = stored.filter(|stored| stored.report_hash != Some(reported.0.hash)) else {
-            return Ok(None);
-        };
-        let difference = Self::read(&mut transaction, (organization, stored.id), reported).await?;
-        Ok(Some((stored, difference)))
-    }
-
     /// The artifacts that keep their verdicts: none if the environment was evaluated with a clock that has been set back.
     fn kept(&self, environment: &LockedEnvironment, now: Timestamp) -> BTreeMap<Fingerprint, Verdict> {
         let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
@@ -192,10 +172,7 @@ async fn record(
     body_hash: Fingerprint,
     (reported, reported_artifacts): (&NormalizedReport, &PodArtifacts<'_>),
 ) -> Result<Changed, Problem> {
-    let lock = SharedLock::acquire(app, organization).await?;
-    let early =
-        Difference::read_early(app, (organization, environment), (reported, reported_artifacts)).await?;
-    let mut evaluating = lock.begin().await?;
+    let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = match transaction.lock_environment(organization, environment.as_str()).await? {
         Some(stored) => stored,
@@ -219,13 +196,8 @@ async fn record(
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
-    let early = early.filter(|(earlier, _)| stored.is_unchanged_since(earlier));
-    let difference = match early {
-        Some((_, difference)) => difference,
-        None => {
-            Difference::read(transaction, (organization, stored.id), (reported, reported_artifacts)).await?
-        }
-    };
+    let difference =
+        Difference::read(transaction, (organization, stored.id), (reported, reported_artifacts)).await?;
     let kept = difference.kept(&stored, now);
     let Difference { before, artifacts, pods } = difference;
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {

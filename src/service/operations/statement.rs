@@ -9,6 +9,7 @@ use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
 use crate::service::access::{Admitted, Read};
+use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::intervals::{MAX_GAPS, SnapshotGaps};
@@ -28,7 +29,7 @@ use crate::service::site::Site;
 )]
 pub(crate) async fn export_statement(
     State(site): State<Site>,
-    Admitted { organization, rest: (name, expression), cpu, .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest: (name, expression), .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Envelope>, Problem> {
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
@@ -52,7 +53,7 @@ pub(crate) async fn export_statement(
         site.log_signer.sign_statement(statement.to_string().as_bytes())
     };
     // Many artifacts take long to write: use a blocking thread.
-    let envelope = cpu.compute(sign).await?.ok_or_else(|| {
+    let envelope = compute(sign).await?.ok_or_else(|| {
         Problem::not_found("the service signs no statements: it has no signing key (serve --signing-key)")
     })?;
     envelope.map(axum::Json).map_err(|_| Problem::defect())

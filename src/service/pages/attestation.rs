@@ -21,7 +21,7 @@ use crate::store::AtMost;
 /// The page; 404 if the attestation belongs to another trail.
 pub(super) async fn page(
     State(site): State<Site>,
-    OrganizationPage { organization, rest: (flow, trail, id), user, cpu, .. }: OrganizationPage<(
+    OrganizationPage { organization, rest: (flow, trail, id), user, .. }: OrganizationPage<(
         String,
         String,
         String,
@@ -37,7 +37,7 @@ pub(super) async fn page(
     let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
     drop(transaction);
     let tests = match file {
-        Some(file) => read_failed_tests(file, &cpu).await,
+        Some(file) => read_failed_tests(file).await,
         None if attested.attachment.is_some() => FailedTests::Removed,
         None => FailedTests::NoFile,
     };

@@ -22,6 +22,7 @@ use super::pure::snapshot_diff::{self, Artifacts, DiffPage, DiffRow, Difference,
 use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::intervals::{MAX_GAPS, SnapshotGaps, view_time};
@@ -53,7 +54,7 @@ struct Side {
 /// The comparison; only the form if the URL has no snapshots.
 pub(super) async fn page(
     State(site): State<Site>,
-    OrganizationPage { organization, rest: name, user, cpu, .. }: OrganizationPage<String>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {
     let query = ComparisonQuery::parse(&uri)?;
@@ -87,7 +88,7 @@ pub(super) async fn page(
             let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
             Comparison { links, query, from: &from, to: &to, status }.markup(workloads)
         };
-        result = cpu.compute(compare).await?;
+        result = compute(compare).await?;
     }
     let first = available.first.unwrap_or(last);
     let selected = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));

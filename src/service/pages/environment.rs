@@ -27,6 +27,7 @@ use crate::domain::evidence::environment_status::{
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
+use crate::service::blocking::compute;
 use crate::service::evaluation::inputs::Inputs;
 use crate::service::selected_snapshot::history;
 use crate::service::site::Site;
@@ -68,7 +69,7 @@ struct Totals {
 /// The running artifacts of an environment, or those at `?at=`.
 pub(super) async fn page(
     State(site): State<Site>,
-    OrganizationPage { organization, rest: name, user, cpu, .. }: OrganizationPage<String>,
+    OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {
     let filter = Filter::parse(&uri)?;
@@ -94,7 +95,7 @@ pub(super) async fn page(
         past.map_or_else(|| status.is_confirmed(), |past| past.coverage == HistoryCoverage::Known);
     let wanted = filter.clone();
     let select = move || Selected::new(groups, stored, is_confirmed, &wanted);
-    let selected = cpu.compute(select).await?;
+    let selected = compute(select).await?;
     let page = &selected.page;
     // The rows of a search are not all artifacts.
     let rules = if past.is_none() && filter.q.is_empty() && !policies.is_empty() {

@@ -4,7 +4,6 @@
 //! [`OrganizationForm`]. These extractors are the only code that parses an organization from the path of a page, so a page
 //! cannot show or change an organization for anybody else.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Request, State};
@@ -13,7 +12,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::Response;
-use tokio::time::Instant;
 
 use super::form::check_origin;
 use super::parts::cookie::Cookie;
@@ -26,8 +24,7 @@ use crate::service::app::App;
 use crate::service::authentication::{SessionToken, find_token};
 use crate::service::http::context::{RequestContext, SignedIn};
 use crate::service::http::problem::Problem;
-use crate::service::limits::cpu_share::CpuShare;
-use crate::service::limits::permit::{self, Permit};
+use crate::service::limits::permit::Permit;
 use crate::store;
 use crate::store::access::Token;
 
@@ -49,10 +46,6 @@ pub(super) struct OrganizationPage<Rest = ()> {
     pub(super) organization: String,
     pub(super) rest: Rest,
     pub(super) user: SignedIn,
-    /// For computations on other threads.
-    pub(super) cpu: CpuShare,
-    /// The permits of [`permits`]; they end with the handler.
-    _permits: [Permit; 5],
 }
 
 /// A form that one of the organization's users submitted from a page of this service.
@@ -61,8 +54,6 @@ pub(super) struct OrganizationForm<Rest> {
     pub(super) rest: Rest,
     /// The token of the session, whose role the form must check.
     pub(super) caller: Caller,
-    /// The permit of the organization to run a request, as for an operation that writes.
-    _permit: Permit,
 }
 
 impl FromRequestParts<App> for Browser {
@@ -81,15 +72,14 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
-        let Session { user, token } = require_session(app, parts).await?;
-        let permits = permits(app, token.sha256, &user.organization).await?;
+        let context = RequestContext::from_request_parts(parts, app).await?;
+        let Session { user, .. } = require_session(app, &context, parts).await?;
+        let permits = vec![run(app, &user.organization)?, use_connection(app, &user.organization).await?];
+        context.admit(&user.organization, permits);
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
-        let cpu = app.cpu.get(&organization);
-        let context = RequestContext::from_request_parts(parts, app).await?;
-        app.read_within(&context, &cpu).await;
-        Ok(Self { organization, rest, user, cpu, _permits: permits })
+        Ok(Self { organization, rest, user })
     }
 }
 
@@ -100,21 +90,21 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationForm<Rest> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         check_origin(app, &parts.headers)?;
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
-        let Session { user, token } = require_session(app, parts).await?;
-        let permit = run(app, &user.organization)?;
+        let context = RequestContext::from_request_parts(parts, app).await?;
+        let Session { user, token } = require_session(app, &context, parts).await?;
+        context.admit(&user.organization, vec![run(app, &user.organization)?]);
         if user.organization != organization {
             return Err(Refusal::NotFound);
         }
         let SignedIn { name, display_name, role, scope, .. } = user;
         let caller = Caller { name, display_name, token: token.sha256, role, scope, can_create: false };
-        Ok(Self { organization, rest, caller, _permit: permit })
+        Ok(Self { organization, rest, caller })
     }
 }
 
 /// The session of a request; without one, the browser signs in first.
-async fn require_session(app: &App, parts: &mut Parts) -> Result<Session, Refusal> {
-    let context = RequestContext::from_request_parts(parts, app).await?;
-    let session = session(app, &context, &parts.headers).await?;
+async fn require_session(app: &App, context: &RequestContext, parts: &Parts) -> Result<Session, Refusal> {
+    let session = session(app, context, &parts.headers).await?;
     session.ok_or_else(|| {
         let target = app.site.links.seen(&context.target);
         Refusal::SignIn { target, cookie: ended_cookie(app, &parts.headers) }
@@ -136,22 +126,6 @@ pub(crate) async fn use_session(
         request.extensions_mut().insert(SessionToken(session.token));
     }
     Ok(next.run(request).await)
-}
-
-/// The permits to render a page. The token's own permit comes first, so that its pages wait only for each other; the
-/// permit of all pages comes last, so that a page that waits for its organization does not hold it.
-async fn permits(app: &App, token: Fingerprint, organization: &str) -> Result<[Permit; 5], store::Error> {
-    const OWN: &str = "this token has reached its limit of concurrent pages";
-    const SHARED: &str = "this organization has reached its limit of concurrent pages";
-    const ALL: &str = "the service has reached its limit of concurrent pages";
-    let deadline = Instant::now() + app.limits.permit_timeout;
-    Ok([
-        run(app, organization)?,
-        permit::acquire(app.pages_by.get(token), deadline, OWN).await?,
-        permit::acquire(app.pages_of.get(organization.to_owned()), deadline, SHARED).await?,
-        use_connection(app, organization, deadline).await?,
-        permit::acquire(Arc::clone(&app.pages), deadline, ALL).await?,
-    ])
 }
 
 /// The permits of an organization to write a session, acquired before a connection of the database, as for a heartbeat:

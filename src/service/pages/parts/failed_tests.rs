@@ -1,12 +1,12 @@
 //! Reads the failed tests from the attachment of an attestation.
 
 use std::io::{self, Read};
-use std::sync::{Mutex, PoisonError};
 
 use flate2::read::GzDecoder;
+use tokio::sync::Semaphore;
 
 use crate::domain::attestation::junit::{self, FailedTest};
-use crate::service::limits::cpu_share::CpuShare;
+use crate::service::blocking::compute;
 
 /// Maximum number of failed tests on a page.
 pub(crate) const MAX_TESTS: usize = 50;
@@ -31,14 +31,13 @@ pub(crate) enum FailedTests {
     TooLarge,
 }
 
-/// Reads an attachment on a blocking thread. One at a time, since each needs memory for its decompressed size.
-pub(crate) async fn read_failed_tests(file: Vec<u8>, cpu: &CpuShare) -> FailedTests {
-    static READER: Mutex<()> = Mutex::new(());
-    let tests = cpu.compute(move || {
-        let _reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
-        read(&file, MAX_UNPACKED_BYTES)
-    });
-    tests.await.unwrap_or(FailedTests::Corrupt)
+/// One attachment is read at a time, since each needs memory for its decompressed size.
+static READER: Semaphore = Semaphore::const_new(1);
+
+/// Reads an attachment on a blocking thread.
+pub(crate) async fn read_failed_tests(file: Vec<u8>) -> FailedTests {
+    let _reader = READER.acquire().await;
+    compute(move || read(&file, MAX_UNPACKED_BYTES)).await.unwrap_or(FailedTests::Corrupt)
 }
 
 /// Reads one JUnit XML file, or a `.tar.gz` of several, as sent by `attest junit`.
@@ -90,8 +89,11 @@ impl<R: Read> Read for SizeLimit<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -110,6 +112,21 @@ mod tests {
     fn names(evidence: FailedTests) -> Vec<String> {
         let FailedTests::Found(tests) = evidence else { panic!("{evidence:?}") };
         tests.into_iter().map(|test| test.name).collect()
+    }
+
+    /// One thread computes, in the order of arrival.
+    #[test]
+    fn attachments_are_read_one_at_a_time() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.max_blocking_threads(1).build().unwrap().block_on(async {
+            let reader = READER.acquire().await;
+            let mut next = pin!(read_failed_tests(FAILING.into()));
+            assert_eq!(next.as_mut().now_or_never(), None);
+            compute(|| ()).await.unwrap();
+            assert_eq!(next.as_mut().now_or_never(), None, "it waits for the first");
+            drop(reader);
+            assert_eq!(names(next.await), ["b"]);
+        });
     }
 
     #[test]
