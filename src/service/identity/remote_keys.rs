@@ -216,3 +216,23 @@ impl State {
         self.attempted_at.is_some_and(|at| now.distance(at) < MIN_INTERVAL)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn requests_and_sign_ins_that_wait_for_an_issuer_are_limited() {
+        let (registry, now) = (RemoteKeyRegistry::default(), Timestamp::from_micros(0));
+        let [slow, other] = ["slow", "other"].map(|name| registry.get("acme", name));
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| slow.wait().unwrap()).collect();
+        assert!(slow.wait().is_err(), "a sign-in");
+        let rejected = slow.refreshed(&registry, now).now_or_never();
+        assert!(rejected.is_some_and(|refreshed| refreshed.is_err()), "a request with an unknown key");
+        assert!(other.wait().is_ok());
+        drop(waiting);
+        assert!(slow.refreshed(&registry, now).now_or_never().is_none(), "it waits");
+    }
+}

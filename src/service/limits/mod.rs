@@ -1,7 +1,8 @@
 //! Limits of the service: what is limited, per token, per organization and in total, and how long a request waits.
 //!
 //! Handlers and pages take a permit here before they read a body or use the store. The module decides neither
-//! evaluations nor records. `docs/service.md` has all limits in one table, which a test compares with the code.
+//! evaluations nor records. `docs/security.md` has all limits in one table, which a test compares with the code. A limit
+//! needs an attack that it prevents, and a test that fails without it.
 
 pub(crate) mod authentication;
 pub(crate) mod connections;
@@ -177,62 +178,121 @@ mod tests {
     use super::*;
     use crate::process::listener::Bounds;
     use crate::service::http::body::MEMORY_TIMEOUT;
-    use crate::service::identity::remote_keys::{MAX_SIGN_INS, MAX_WAIT, MAX_WAITING_REQUESTS};
+    use crate::service::identity::remote_keys::{self, MAX_WAIT};
     use crate::store::events::MAX_WAITING;
     use crate::store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 
-    #[test]
-    fn table_of_limits_in_the_documents_matches_the_code() {
-        let (limits, timeouts) = (Limits::default(), Timeouts::default());
+    /// The rows of the table in the documents, up to the column with the attack.
+    fn rows() -> Vec<String> {
+        let (limits, timeouts, bounds) = (Limits::default(), Timeouts::default(), Bounds::default());
         let pool = timeouts.max_connections;
         let share = ConnectionShare::from_pools(pool, pool);
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
-        let [inbound, outbound] = [limits.inbound_kibibytes, limits.outbound_kibibytes].map(|kibibytes| {
-            let one = mebibytes(Budget::max_per_organization(kibibytes));
-            format!("| | {one} | {} | {} s", mebibytes(u64::from(kibibytes) * 1024), MEMORY_TIMEOUT.as_secs())
-        });
-        let (requests, of_one) = (limits.requests, limits.requests_per_organization());
-        let connections = Bounds::default().connections;
+        let memory = |kibibytes: u32| {
+            let [one, all] = [Budget::max_per_organization(kibibytes), u64::from(kibibytes) * 1024];
+            format!("{} | {} | {} s", mebibytes(one), mebibytes(all), MEMORY_TIMEOUT.as_secs())
+        };
+        let (inbound, outbound) = (memory(limits.inbound_kibibytes), memory(limits.outbound_kibibytes));
+        let Pace { grace, bytes_per_second } = limits.pace;
         let permit = limits.permit_timeout.as_secs();
         let (connection, lock) = (timeouts.connection.as_secs(), timeouts.lock.as_secs());
         let pooled = format!("{pool} | {permit} s, then {connection} s for a connection | 503");
-        let (sending, sessions) = (limits.delivery.max_targets, limits.session.max_per_token);
-        let (reads, writes, of_half) = (share.reads, share.writes, sending / 2);
-        let Limits { new_environments, new_flows, new_trails, .. } = limits;
-        let day = CREATED_WITHIN.as_secs() / 3600;
-        let wait = MAX_WAIT.as_secs();
-        let (invalid, window) = (limits.invalid_tokens, limits.invalid_tokens_within.as_secs());
-        let table = format!(
-            "\
-| limited resource | per token | per organization | in total | timeout of the wait | response above the limit |
-|---|---|---|---|---|---|
-| connections; half of them for an address or IPv6 /64 network | | | {connections} | until one is free | closed at once if the address has half |
-| running requests, including those of disconnected clients | | {of_one} | {requests} | {permit} s; none for its organization | 503 |
-| threads, while the process serves several organizations | | half of the cores | cores + 1 | until one is free | later |
-| memory for reports and attestations until they are recorded {inbound} | 503; 413 if one needs more than its organization gets |
-| memory for responses over 64 KiB until clients have read them {outbound} | 503 |
-| responses of read operations until clients have read them | {MAX_RESPONSES_PER_TOKEN} | {MAX_RESPONSES_PER_ORGANIZATION} | | {permit} s | 503 |
-| pages that are being rendered | {MAX_PAGES_PER_KEY} | {MAX_PAGES_PER_KEY} | {MAX_PAGES} | {permit} s | 503 |
-| database connections for read operations and pages | | {reads} | {pooled} |
-| database connections for tokens and sessions | | | {MAX_AUTHENTICATION_CONNECTIONS} | {connection} s | 503 |
-| PostgreSQL: connections for reports, heartbeats and sessions | | {writes} | {pooled} |
-| PostgreSQL: attestations; reports of the organization wait for them | | 1 | {pooled} |
-| SQLite: writes | | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503 |
-| notifications that are being sent | | {of_half} | {sending} | until one is sent | sent later |
-| notifications of an environment and trigger that wait for a target | | | {MAX_WAITING} | none | merged into the newest |
-| new environments, without declared ones | {new_environments} in {day} h | | | none | 429; nothing is recorded |
-| new flows | {new_flows} in {day} h | | | none | 429; nothing is recorded |
-| new trails | {new_trails} in {day} h | | | none | 429; nothing is recorded |
-| tokens that were created at runtime | | {MAX_TOKENS} | | none | 400 |
-| sessions of browsers | {sessions} | | | none | the least recently used session ends |
-| requests without a valid token or session | | | {invalid} per {window} s and address | none | 429; sessions and tokens of issuers are checked one at a time |
-| requests that wait for new keys of an issuer | | | {MAX_WAITING_REQUESTS} per issuer | {wait} s | 503 |
-| sign-ins that wait for a provider | | | {MAX_SIGN_INS} per issuer | none | 503 |
+        let (sending, day) = (limits.delivery.max_targets, CREATED_WITHIN.as_secs() / 3600);
+        let per_day = |max: u32| format!("{max} per token in {day} h | | none | 429; nothing is recorded");
+        vec![
+            format!(
+                "connections | {} per address or IPv6 /64 network | {} | until one is free | closed at once if the address has half",
+                bounds.connections / 2,
+                bounds.connections
+            ),
+            format!(
+                "a handshake, headers, an idle connection, a client that does not read | {} s | | | closed",
+                bounds.headers.as_secs()
+            ),
+            format!(
+                "slow bodies | {} s, then {} KiB per second | | | 408",
+                grace.as_secs(),
+                bytes_per_second / 1024
+            ),
+            format!(
+                "running requests, including those of disconnected clients | {} | {} | {permit} s; none for its organization | 503",
+                limits.requests_per_organization(),
+                limits.requests
+            ),
+            format!(
+                "memory for reports and attestations until they are recorded | {inbound} | 503; 413 if one needs more than its organization gets"
+            ),
+            format!("memory for responses over 64 KiB until clients have read them | {outbound} | 503"),
+            format!(
+                "database connections for read operations and pages, until their response has its memory | {} | {pooled}",
+                share.reads
+            ),
+            format!(
+                "database connections for tokens and sessions | | {MAX_AUTHENTICATION_CONNECTIONS} | {connection} s | 503"
+            ),
+            format!(
+                "PostgreSQL: connections for reports, heartbeats and sessions | {} | {pooled}",
+                share.writes
+            ),
+            format!("PostgreSQL: attestations; reports of the organization wait for them | 1 | {pooled}"),
+            format!(
+                "SQLite: writes | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503"
+            ),
+            "attachments that are unpacked for a page | | 1 | until one is read | shown later".to_owned(),
+            format!(
+                "notifications that are being sent | {} | {sending} | until one is sent | sent later",
+                sending / 2
+            ),
+            format!(
+                "notifications of an environment and trigger that wait for a target | {MAX_WAITING} | | none | merged into the newest"
+            ),
+            format!("new environments, without declared ones | {}", per_day(limits.new_environments)),
+            format!("new flows | {}", per_day(limits.new_flows)),
+            format!("new trails | {}", per_day(limits.new_trails)),
+            format!("tokens that were created at runtime | {MAX_TOKENS} | | none | 400"),
+            format!(
+                "sessions of browsers | {} per token or person | | none | the least recently used session ends",
+                limits.session.max_per_token
+            ),
+            format!(
+                "requests without a valid token or session | {} per {} s and address | | none | 429; sessions and tokens of issuers are checked one at a time",
+                limits.invalid_tokens,
+                limits.invalid_tokens_within.as_secs()
+            ),
+            format!(
+                "requests and sign-ins that wait for an issuer | {} per issuer | | {} s for a key | 503",
+                remote_keys::MAX_WAITING,
+                MAX_WAIT.as_secs()
+            ),
+        ]
+    }
 
-"
-        );
-        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/service.md")).unwrap();
-        assert!(page.contains(&table), "docs/service.md does not contain\n{table}");
+    #[test]
+    fn each_limit_in_the_documents_has_its_attack_and_a_test() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/");
+        let page = std::fs::read_to_string(format!("{root}docs/security.md")).unwrap();
+        let (_, section) = page.split_once("\n### Limits\n").unwrap();
+        let (section, _) = section.split_once("\n### ").unwrap();
+        let table: Vec<_> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+        let rows = rows();
+        assert_eq!(table.len(), rows.len());
+        let sources: String = ["src", "tests/it"]
+            .into_iter()
+            .flat_map(|folder| walkdir::WalkDir::new(format!("{root}{folder}")))
+            .map(|file| file.unwrap().into_path())
+            .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
+        for (line, row) in table.into_iter().zip(rows) {
+            let rest = line.strip_prefix(&format!("| {row} | "));
+            let rest = rest.unwrap_or_else(|| panic!("docs/security.md:\n{line}\nexpected:\n| {row} | …"));
+            let (attack, tests) = rest.split_once(" | ").unwrap();
+            let tests: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+            assert!(!attack.is_empty() && !tests.is_empty(), "{line}");
+            for test in tests {
+                assert!(sources.contains(&format!("fn {test}(")), "{test}: no such test");
+            }
+        }
     }
 
     #[test]
