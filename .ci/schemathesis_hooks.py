@@ -30,6 +30,9 @@ def map_case(context, case):
         data = data if isinstance(data, dict) else case.body
         limit_to_total(data.get("junit_results"))
         separate(data.get("repo_info"))
+        if case.operation.path.endswith("/{type_or_name}") and case.operation.method == "post":
+            schemas = case.operation.schema.raw_schema["components"]["schemas"]
+            case.path_parameters["type_or_name"] = type_of(data, schemas)
         if case.operation.path.endswith("/policies/{org}/check"):
             case.body.update({name: value for name, value in EXISTING.items() if case.body.get(name) is not None})
         if case.operation.path.endswith("/image-index"):
@@ -64,6 +67,32 @@ def filter_case(context, case):
 def read_file(context, response):
     """Files have any bytes."""
     return response.content.decode("latin-1")
+
+
+# The fields of each type of attestation.
+TYPES = {
+    "junit": "JunitFields",
+    "generic": "GenericFields",
+    "custom": "CustomFields",
+    "system": "SystemFields",
+    "snyk": "SnykFields",
+    "jira": "JiraFields",
+    "sonar": "SonarFields",
+    "pull_request": "PullRequestFields",
+}
+
+
+def type_of(data, schemas):
+    """The type of an attestation: the one of whose fields it has most. The document cannot say that the path decides which
+    fields are valid."""
+    def is_valid(fields):
+        schema = {"$ref": f"#/components/schemas/{fields}", "components": {"schemas": schemas}}
+        return jsonschema_rs.Draft202012Validator(schema).is_valid(data)
+
+    return max(
+        (kind for kind, fields in TYPES.items() if is_valid(fields)),
+        key=lambda kind: len(schemas[TYPES[kind]]["properties"].keys() & data.keys()),
+    )
 
 
 def limit_to_total(results):

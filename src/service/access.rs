@@ -171,15 +171,15 @@ impl Permission<String> for Attest {
     }
 }
 
-impl Permission<String> for Report {
-    fn operation(environment: &String) -> Operation<'_> {
-        Operation::Report(environment)
+impl Permission<(String, String, String)> for Attest {
+    fn operation((flow, ..): &(String, String, String)) -> Operation<'_> {
+        Operation::Attest(flow)
     }
 }
 
-impl Permission<(String, String)> for Attest {
-    fn operation((flow, _): &(String, String)) -> Operation<'_> {
-        Operation::Attest(flow)
+impl Permission<String> for Report {
+    fn operation(environment: &String) -> Operation<'_> {
+        Operation::Report(environment)
     }
 }
 

@@ -4,7 +4,7 @@ use super::http::json;
 use super::http::problem::Problem;
 use super::operations::attest::data::AttestationData;
 use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
-use crate::domain::model::JunitAttestation;
+use crate::domain::model::{JunitAttestation, JunitFields};
 
 /// A rejected input.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ impl From<Problem> for Rejection {
 
 /// Reads the `data_json` of test results.
 pub(crate) fn attestation(bytes: &[u8]) -> Result<JunitAttestation, Rejection> {
-    Ok(AttestationData::read(bytes)?.sent)
+    let AttestationData { fields, results, .. } = AttestationData::read::<JunitFields>(bytes)?;
+    Ok(JunitAttestation { fields, own: JunitFields { junit_results: results } })
 }
 
 /// Reads the body of a report.

@@ -14,8 +14,6 @@ use crate::domain::model::{
 pub trait AttestationType: DeserializeOwned + Send {
     /// The names of the fields.
     const NAMES: &'static [&'static str];
-    /// Whether the first attestation creates its flow and trail, as in the interface. Others need a trail.
-    const CREATES_TRAIL: bool = false;
     /// Whether all fields have columns of their own.
     const HAS_COLUMNS: bool = false;
 
@@ -26,14 +24,13 @@ pub trait AttestationType: DeserializeOwned + Send {
     fn verdict(&self) -> Option<bool>;
 
     /// Test results, which have a column of their own.
-    fn results(&self) -> &[JunitResult] {
-        &[]
+    fn into_results(self) -> Vec<JunitResult> {
+        Vec::new()
     }
 }
 
 impl AttestationType for JunitFields {
     const NAMES: &'static [&'static str] = &["junit_results"];
-    const CREATES_TRAIL: bool = true;
     const HAS_COLUMNS: bool = true;
 
     fn name(&self) -> String {
@@ -44,8 +41,8 @@ impl AttestationType for JunitFields {
         Some(verdict::passes(&self.junit_results))
     }
 
-    fn results(&self) -> &[JunitResult] {
-        &self.junit_results
+    fn into_results(self) -> Vec<JunitResult> {
+        self.junit_results
     }
 }
 

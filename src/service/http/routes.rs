@@ -20,9 +20,8 @@ use utoipa_axum::routes;
 use super::problem::{Problem, panicked};
 use super::{access_log, openapi, request_id, response};
 use crate::service::app::App;
-use crate::service::operations::attest::types;
 use crate::service::operations::{
-    access_review, actions, agents, allow_list, approvals, approve, artifacts, asserts, attachments,
+    access_review, actions, agents, allow_list, approvals, approve, artifacts, asserts, attachments, attest,
     attestations, audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
     environment_policies, environments, flows, get_snapshot, image_index, live_artifacts, log, policies,
     report, report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
@@ -51,7 +50,7 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(attestations::list_attestations))
                 .routes(routes!(attachments::download_attachment))
                 .routes(routes!(attestations::get_attestation))
-                .routes(routes!(attestations::get_attestations_in_trail))
+                .routes(routes!(attest::attest, attestations::get_attestations_in_trail))
                 .routes(routes!(attestations::get_attestations_of_artifact))
                 .routes(routes!(actions::list_notifications))
                 .routes(routes!(live_artifacts::live_artifacts))
@@ -65,14 +64,6 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
                 .routes(routes!(repositories::close_repository))
                 .routes(routes!(repositories::reopen_repository))
-                .routes(routes!(types::attest_junit, attestations::get_named_junit))
-                .routes(routes!(types::attest_generic, attestations::get_named_generic))
-                .routes(routes!(types::attest_custom, attestations::get_named_custom))
-                .routes(routes!(types::attest_system, attestations::get_named_system))
-                .routes(routes!(types::attest_snyk, attestations::get_named_snyk))
-                .routes(routes!(types::attest_jira, attestations::get_named_jira))
-                .routes(routes!(types::attest_sonar, attestations::get_named_sonar))
-                .routes(routes!(types::attest_pull_request, attestations::get_named_pull_request))
                 .routes(routes!(create_environment::create_environment))
                 .routes(routes!(environments::list_environments))
                 .routes(routes!(environments::get_environment))

@@ -127,9 +127,9 @@ pub(crate) async fn get_attestation(
 /// Get the attestations of a trail with this name, or `ARTIFACT.NAME` in its template; newest first. Not in the interface.
 #[utoipa::path(
     get,
-    path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}",
+    path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}",
     tag = "attestations",
-    params(("attestation_name" = inline(ShortText), Path, description = "Name")),
+    params(("type_or_name" = inline(ShortText), Path, description = "Name")),
     responses(
         (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
@@ -140,43 +140,17 @@ pub(crate) async fn get_attestations_in_trail(
     Admitted { organization, rest: (flow, trail, name), .. }: Admitted<Read, (String, String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<WholeAttestation>>, Problem> {
-    in_trail(&site, &organization, (&flow, &trail, &name), &uri).await
-}
-
-/// Declares the operation above for a name at whose path another operation attests.
-macro_rules! get_attestations_named {
-    ($($operation:ident, $path:literal, $name:literal;)+) => {
-        $(
-            /// Get the attestations of a trail named like their type; newest first. Not in the interface.
-            #[utoipa::path(
-                get,
-                path = $path,
-                tag = "attestations",
-                responses(
-                    (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
-                    (status = 404, description = "No such flow or trail", body = ErrorBody),
-                ),
-            )]
-            pub(crate) async fn $operation(
-                State(site): State<Site>,
-                Admitted { organization, rest: (flow, trail), .. }: Admitted<Read, (String, String)>,
-                uri: Uri,
-            ) -> Result<axum::Json<Vec<WholeAttestation>>, Problem> {
-                in_trail(&site, &organization, (&flow, &trail, $name), &uri).await
-            }
-        )+
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let trail: TrailName = Problem::parse("trail_name", &trail)?;
+    let name = parse_name(&name)?;
+    Parameters::read(&uri, &[])?;
+    let mut transaction = site.store.read().await?;
+    let Some(found) = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await? else {
+        return Err(missing::trail(&mut transaction, &organization, &flow, &trail).await?);
     };
-}
-
-get_attestations_named! {
-    get_named_junit, "/attestations/{org}/{flow_name}/trail/{trail_name}/junit", "junit";
-    get_named_generic, "/attestations/{org}/{flow_name}/trail/{trail_name}/generic", "generic";
-    get_named_custom, "/attestations/{org}/{flow_name}/trail/{trail_name}/custom", "custom";
-    get_named_system, "/attestations/{org}/{flow_name}/trail/{trail_name}/system", "system";
-    get_named_snyk, "/attestations/{org}/{flow_name}/trail/{trail_name}/snyk", "snyk";
-    get_named_jira, "/attestations/{org}/{flow_name}/trail/{trail_name}/jira", "jira";
-    get_named_sonar, "/attestations/{org}/{flow_name}/trail/{trail_name}/sonar", "sonar";
-    get_named_pull_request, "/attestations/{org}/{flow_name}/trail/{trail_name}/pull_request", "pull_request";
+    let name = AttestationName::from(name.as_str());
+    let found = transaction.attestations_named_in_trail(&organization, found.id, name).await?;
+    Ok(axum::Json(whole(&site, &mut transaction, &organization, found, None).await?))
 }
 
 /// Get the attestations of an artifact in a flow with this name; newest first. Not in the interface.
@@ -209,25 +183,6 @@ pub(crate) async fn get_attestations_of_artifact(
 
 fn parse_name(name: &str) -> Result<ShortText, Problem> {
     ShortText::new(name).map_err(|error| Problem::field("attestation_name", &error))
-}
-
-async fn in_trail(
-    site: &Site,
-    organization: &str,
-    (flow, trail, name): (&str, &str, &str),
-    uri: &Uri,
-) -> Result<axum::Json<Vec<WholeAttestation>>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", flow)?;
-    let trail: TrailName = Problem::parse("trail_name", trail)?;
-    let name = parse_name(name)?;
-    Parameters::read(uri, &[])?;
-    let mut transaction = site.store.read().await?;
-    let Some(found) = transaction.stored_trail(organization, flow.as_str(), trail.as_str()).await? else {
-        return Err(missing::trail(&mut transaction, organization, &flow, &trail).await?);
-    };
-    let name = AttestationName::from(name.as_str());
-    let found = transaction.attestations_named_in_trail(organization, found.id, name).await?;
-    Ok(axum::Json(whole(site, &mut transaction, organization, found, None).await?))
 }
 
 /// The attestations with their artifacts. `artifact` is the one that was asked for.

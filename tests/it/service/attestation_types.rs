@@ -90,6 +90,8 @@ async fn invalid_attestation_of_a_type_is_rejected_and_not_recorded(database: Da
         .expect(404);
     assert!(missing.text.contains("begin the trail first"), "{missing:?}");
     service.attest(ATTESTER, "cart", "t", form(&junit(&json!(null)))).await.expect(201);
+    let unknown = attest(&service, "pullrequest", &json!({"attestation_name": "g"})).await.expect(404);
+    assert!(unknown.text.contains("unknown variant `pullrequest`, expected one of `junit`"), "{unknown:?}");
     for (kind, own, field, why) in [
         ("generic", json!({}), "data_json", ""),
         ("generic", json!({"is_compliant": "yes"}), "is_compliant", "expected a boolean"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::domain::evidence::attestation_type::AttestationType;
-use crate::domain::model::{AttestationFields, SentAttestation, UnknownFields, unknown_fields};
+use crate::domain::model::{AttestationFields, JunitResult, UnknownFields, unknown_fields};
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
 
@@ -16,17 +16,22 @@ use crate::service::http::problem::Problem;
 pub(crate) const DATA: &str = "data_json";
 
 /// An attestation as it is recorded.
-pub(crate) struct AttestationData<T> {
-    pub(crate) sent: SentAttestation<T>,
+pub(crate) struct AttestationData {
+    pub(crate) fields: AttestationFields,
+    /// The type as templates name it.
+    pub(crate) kind: String,
+    /// `None` if its type has no verdict.
+    pub(crate) passes: Option<bool>,
+    pub(crate) results: Vec<JunitResult>,
     /// A JSON object of the members that have no column of their own, as they were sent.
     pub(crate) other: String,
     /// Paths of the fields that this version does not know.
     pub(crate) unknown: Vec<String>,
 }
 
-impl<T: AttestationType> AttestationData<T> {
+impl AttestationData {
     /// Reads `data_json`.
-    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Problem> {
+    pub(crate) fn read<T: AttestationType>(bytes: &[u8]) -> Result<Self, Problem> {
         let members: Members<'_> = json::read(DATA, bytes)?;
         let fields: AttestationFields =
             json::read(DATA, members.select(|name| AttestationFields::NAMES.contains(&name)).as_bytes())?;
@@ -40,14 +45,12 @@ impl<T: AttestationType> AttestationData<T> {
         let nested = unknown_fields(&UnknownFields::default(), commit, repository);
         let top =
             members.0.iter().map(|(name, _)| &**name).filter(|name| is_unknown(name)).map(str::to_owned);
-        let unknown = top.chain(nested).chain(unknown_of_results(&own)).collect();
-        Ok(Self { sent: SentAttestation { fields, own }, other, unknown })
+        let (kind, passes, results) = (own.name(), own.verdict(), own.into_results());
+        let of_results = results.iter().flat_map(|result| result.unknown.names());
+        let of_results = of_results.map(|name| format!("junit_results[].{name}"));
+        let unknown = top.chain(nested).chain(of_results).collect();
+        Ok(Self { fields, kind, passes, results, other, unknown })
     }
-}
-
-fn unknown_of_results<T: AttestationType>(own: &T) -> impl Iterator<Item = String> {
-    let names = own.results().iter().flat_map(|result| result.unknown.names());
-    names.map(|name| format!("junit_results[].{name}"))
 }
 
 /// The members of an object, unparsed.
@@ -170,8 +173,8 @@ mod tests {
     use super::*;
     use crate::domain::model::{CustomFields, GenericFields, JunitFields};
 
-    fn read<T: AttestationType>(text: &str) -> Result<AttestationData<T>, String> {
-        AttestationData::read(text.as_bytes()).map_err(|problem: Problem| problem.text())
+    fn read<T: AttestationType>(text: &str) -> Result<AttestationData, String> {
+        AttestationData::read::<T>(text.as_bytes()).map_err(|problem: Problem| problem.text())
     }
 
     #[test]
@@ -188,8 +191,8 @@ mod tests {
             read.unknown,
             ["later", "git_commit_info.signature", "repo_info.topic", "junit_results[].flaky"]
         );
-        assert_eq!(serde_json::to_value(&read.sent.fields.repo_info).unwrap(), data["repo_info"]);
-        assert_eq!(serde_json::to_value(&read.sent.own).unwrap()["junit_results"][0]["flaky"], 1);
+        assert_eq!(serde_json::to_value(&read.fields.repo_info).unwrap(), data["repo_info"]);
+        assert_eq!(serde_json::to_value(&read.results).unwrap()[0]["flaky"], 1);
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! Attests in a trail: operation 5, and the other types of the public client.
-//!
-//! All types share one path. `types` has a handler for each, `data` reads what they send.
 
 pub(crate) mod data;
-pub(crate) mod types;
+mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Body;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as UnknownVariant, StrDeserializer};
 
 use self::data::{AttestationData, DATA};
-use crate::domain::evidence::attestation_type::AttestationType;
+use self::form::AttestationForm;
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{AttestationFields, Fingerprint, FlowName, TrailName, commit_url};
+use crate::domain::model::{
+    AttestationFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields, JunitFields,
+    PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
+};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::creation::check_limit;
@@ -22,39 +27,102 @@ use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::evaluation::origin::{self, recording_problem};
 use crate::service::http::form::{Form, Parts};
-use crate::service::http::problem::Problem;
+use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::attestations::{NewAttestation, Recorded};
 use crate::store::creations::Created;
 
-/// Records an attestation of one type.
-async fn attest<T: AttestationType>(
-    app: &App,
-    Admitted { organization, rest: (flow, trail), caller, .. }: Admitted<Attest, (String, String)>,
-    headers: &HeaderMap,
+/// The types of attestations, as paths name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum PathType {
+    /// Test results
+    Junit,
+    /// A verdict
+    Generic,
+    /// Data of a type that the organization defines
+    Custom,
+    /// A software bill of materials or a decision
+    System,
+    /// The results of a vulnerability scan
+    Snyk,
+    /// The issues that a commit refers to
+    Jira,
+    /// The result of a code analysis
+    Sonar,
+    /// The pull requests of a commit
+    PullRequest,
+}
+
+impl PathType {
+    fn parse(name: &str) -> Result<Self, Problem> {
+        let name: StrDeserializer<'_, UnknownVariant> = name.into_deserializer();
+        Self::deserialize(name)
+            .map_err(|error| Problem::not_found(format!("no such type of attestations: {error}")))
+    }
+
+    /// Whether the first attestation creates its flow and trail, as in the interface. Others need a trail.
+    fn creates_trail(self) -> bool {
+        self == Self::Junit
+    }
+
+    /// Reads `data_json`.
+    fn read(self, data: &[u8]) -> Result<AttestationData, Problem> {
+        match self {
+            Self::Junit => AttestationData::read::<JunitFields>(data),
+            Self::Generic => AttestationData::read::<GenericFields>(data),
+            Self::Custom => AttestationData::read::<CustomFields>(data),
+            Self::System => AttestationData::read::<SystemFields>(data),
+            Self::Snyk => AttestationData::read::<SnykFields>(data),
+            Self::Jira => AttestationData::read::<JiraFields>(data),
+            Self::Sonar => AttestationData::read::<SonarFields>(data),
+            Self::PullRequest => AttestationData::read::<PullRequestFields>(data),
+        }
+    }
+}
+
+/// Attest in a trail. The interface has the type `junit`, whose first attestation creates the flow and the trail; the other
+/// types need a trail.
+#[utoipa::path(
+    post,
+    path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}",
+    tag = "attestations",
+    params(("type_or_name" = inline(PathType), Path, description = "Type of the attestation")),
+    request_body(content = AttestationForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 201, description = "Recorded", body = String, content_type = "application/json"),
+        (status = 404, description = "No such type or trail", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn attest(
+    State(app): State<App>,
+    Admitted { organization, rest: (flow, trail, kind), caller, .. }: Admitted<
+        Attest,
+        (String, String, String),
+    >,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let path_type = PathType::parse(&kind)?;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let trail: TrailName = Problem::parse("trail_name", &trail)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let mut share = app.inbound.share(&organization);
-    let form = Form::read(parts, headers, body, &app.limits, &mut share).await?;
-    let AttestationData { sent, other, unknown } = AttestationData::<T>::read(form.data()?)?;
+    let form = Form::read(parts, &headers, body, &app.limits, &mut share).await?;
+    let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
     app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
-    let fields = &sent.fields;
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
     let attachment = form.file();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
-    let kind = sent.own.name();
-    let mut evaluating = Evaluating::exclusive(app, &organization).await?;
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await?;
     match stored {
         Some(_) => {}
-        None if T::CREATES_TRAIL => {
-            check_limit(app, transaction, &caller, &organization, Created::Trails).await?;
+        None if path_type.creates_trail() => {
+            check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
             if transaction.flow(&organization, flow.as_str()).await?.is_none() {
-                check_limit(app, transaction, &caller, &organization, Created::Flows).await?;
+                check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
             }
         }
         None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
@@ -63,27 +131,27 @@ async fn attest<T: AttestationType>(
         Some(trail) => transaction.artifacts_by_name(&organization, trail.id).await?,
         None => BTreeMap::new(),
     };
-    let Attested { artifacts, targets } = Attested::new(fields, &by_name);
+    let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
     let repository = fields.repo_info.as_ref();
     let named = (repository, fields.git_commit_info.as_ref());
     let owned = match origin::check(transaction, &organization, &flow, named, &artifacts).await? {
         Ok(owned) => owned,
         Err(violation) => {
             drop(evaluating);
-            return Err(origin::refuse(app, &caller, &organization, &flow, &violation).await?);
+            return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
         }
     };
     let new = NewAttestation {
         organization: &organization,
         flow: flow.as_str(),
         trail: trail.as_str(),
-        fields,
+        fields: &fields,
         targets: &targets,
         artifacts: &artifacts,
         kind: &kind,
-        results: sent.own.results(),
+        results: &results,
         other: &other,
-        passes: sent.own.verdict(),
+        passes,
         repository,
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.and_then(|a| a.name.as_deref()))),
@@ -119,7 +187,7 @@ async fn attest<T: AttestationType>(
     evaluating.commit().await?;
     drop(share);
     origin::log_warning(&caller, &organization, &flow, warning.as_deref(), claim);
-    app.metrics.attestation(new.passes);
+    app.metrics.attestation(passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }
 
