@@ -220,9 +220,10 @@ impl From<StartError> for Failure {
                     Exit::Unreachable
                 }
                 store::Error::Newer(_) | store::Error::Migrate(_) => Exit::Usage,
-                store::Error::Failed(_) | store::Error::Unreadable(_) | store::Error::Serialize(_) => {
-                    Exit::Unexpected
-                }
+                store::Error::Failed(_)
+                | store::Error::PageTooLarge
+                | store::Error::Unreadable(_)
+                | store::Error::Serialize(_) => Exit::Unexpected,
             },
             StartError::Address(_) => Exit::Unexpected,
         };

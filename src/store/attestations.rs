@@ -8,7 +8,8 @@ use super::columns::{Json, json};
 use super::latest_attestations::AttestedBy;
 use super::provenance::{ArtifactOrigin, ClaimEffect};
 use super::repositories::{RecordError, Reporter};
-use super::transaction::{execute, fetch_all, fetch_optional_scalar, fetch_scalar, insert, on};
+use super::row_limit::PageBudget;
+use super::transaction::{execute, fetch_optional_scalar, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
@@ -304,28 +305,21 @@ impl Transaction {
         Ok(())
     }
 
-    /// An upper bound of the size of a page's texts as JSON, in bytes. A control character takes six bytes in JSON;
-    /// `user_data` is stored as JSON.
-    pub async fn size_of_attestations(
+    /// The number of a flow's attestations.
+    pub async fn count_attestations(
         &mut self,
         organization: &str,
         flow: &str,
         span: Span,
-        page: Page,
     ) -> Result<u64, Error> {
-        const SIZE: &str = "
-            SELECT CAST(COALESCE(SUM(size), 0) AS BIGINT)
-            FROM (SELECT 6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data)
-                           + COALESCE(octet_length(repo_info), 0) AS size
-                  FROM attestations
-                  WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
-                  ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6) AS page";
-        let size: i64 =
-            fetch_scalar!(self, SIZE, organization, flow, span.from, span.until, page.size(), page.offset());
-        Ok(size.unsigned_abs())
+        const COUNT: &str = "
+            SELECT COUNT(*) FROM attestations
+            WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
+        let total: i64 = fetch_scalar!(self, COUNT, organization, flow, span.from, span.until);
+        Ok(total.unsigned_abs())
     }
 
-    /// A page of a flow's attestations, newest first, and their total number. `None` if the flow does not exist.
+    /// A page of a flow's attestations, newest first.
     pub async fn attestations(
         &mut self,
         organization: &str,
@@ -333,28 +327,24 @@ impl Transaction {
         span: Span,
         page: Page,
         html_url: HtmlUrl<'_>,
-    ) -> Result<Option<(Vec<Attestation>, u64)>, Error> {
-        const FLOW: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
-        const COUNT: &str = "
-            SELECT COUNT(*) FROM attestations
-            WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
+    ) -> Result<Vec<Attestation>, Error> {
+        // A control character takes six bytes in JSON.
         const SELECT: &str = "
             SELECT id, name, kind, created_at, description, attachment IS NOT NULL AS has_attachment,
                    is_compliant, has_verdict, origin_url, repo_info, reported_by, schema_version, user_data,
                    (SELECT t.name FROM trails t
-                    WHERE t.organization = attestations.organization AND t.id = attestations.trail) AS trail_name
+                    WHERE t.organization = attestations.organization AND t.id = attestations.trail) AS trail_name,
+                   CAST(6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data)
+                        + COALESCE(octet_length(repo_info), 0) AS BIGINT) AS size
             FROM attestations
             WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
             ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6";
-        let exists: i64 = fetch_scalar!(self, FLOW, organization, flow);
-        if exists == 0 {
-            return Ok(None);
-        }
-        let total: i64 = fetch_scalar!(self, COUNT, organization, flow, span.from, span.until);
-        let rows: Vec<AttestationRow> =
-            fetch_all!(self, SELECT, organization, flow, span.from, span.until, page.size(), page.offset());
-        let attestations = rows.into_iter().map(|row| row.attestation(html_url)).collect();
-        Ok(Some((attestations, total.unsigned_abs())))
+        let rows: Vec<AttestationRow> = on!(self, |connection| {
+            let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
+            let select = select.bind(page.size()).bind(page.offset());
+            PageBudget::of_page().read(select.fetch(connection)).await?
+        });
+        Ok(rows.into_iter().map(|row| row.attestation(html_url)).collect())
     }
 }
 

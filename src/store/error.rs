@@ -22,6 +22,9 @@ pub enum Error {
     /// Any other error: a defect.
     #[error("unexpected database error")]
     Failed(#[source] sqlx::Error),
+    /// The rows of a page exceed the maximum size of a page.
+    #[error("the page would have more than 20 MB")]
+    PageTooLarge,
     /// A value that this version did not write.
     #[error("failed to decode {0} from the database")]
     Unreadable(&'static str),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::from_row::{all_from_rows, one_from_row};
+use super::row_limit::PageBudget;
 use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
@@ -74,12 +74,6 @@ struct ListedRow {
     artifact_at: Option<Timestamp>,
 }
 
-#[derive(sqlx::FromRow)]
-struct SizeRow {
-    total: i64,
-    size: i64,
-}
-
 /// Pushes the conditions of a filter.
 macro_rules! push_filter {
     ($query:ident, $organization:ident, $filter:ident) => {
@@ -102,16 +96,6 @@ macro_rules! push_filter {
     };
 }
 
-/// Pushes the order of a list, and the limits of a page.
-macro_rules! push_page {
-    ($query:ident, $page:ident) => {
-        $query.push(" ORDER BY f.name");
-        if let Some(page) = $page {
-            $query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
-        }
-    };
-}
-
 #[derive(sqlx::FromRow)]
 struct TemplateRow {
     id: Uuid,
@@ -130,29 +114,14 @@ impl Transaction {
         Ok(fetch_optional!(self, SELECT, organization, flow))
     }
 
-    /// The number of flows, and an upper bound of the size of a page as JSON, in bytes.
-    pub async fn size_of_flows(
-        &mut self,
-        organization: &str,
-        filter: FlowFilter<'_>,
-        page: Option<Page>,
-    ) -> Result<(u64, u64), Error> {
-        let SizeRow { total, size } = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT (SELECT COUNT(*)");
+    /// The number of flows.
+    pub async fn count_flows(&mut self, organization: &str, filter: FlowFilter<'_>) -> Result<u64, Error> {
+        let total: i64 = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
             push_filter!(query, organization, filter);
-            query.push(
-                ") AS total, CAST(COALESCE(SUM(p.size), 0) AS BIGINT) AS size FROM (
-                   SELECT 500 + 6 * octet_length(f.description)
-                          + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
-                                          WHERE t.organization = f.organization AND t.flow = f.name
-                                            AND t.closed_at IS NULL), 0) AS size",
-            );
-            push_filter!(query, organization, filter);
-            push_page!(query, page);
-            query.push(") p");
-            query.build().fetch_one(connection).await.and_then(one_from_row)?
+            query.build_query_scalar().fetch_one(connection).await?
         });
-        Ok((total.unsigned_abs(), size.unsigned_abs()))
+        Ok(total.unsigned_abs())
     }
 
     /// Flows by name: all, or a page.
@@ -175,11 +144,18 @@ impl Transaction {
                          ORDER BY a.created_at DESC, a.id DESC LIMIT 1) AS attested_at,
                         (SELECT x.created_at FROM flow_artifacts x
                          WHERE x.organization = f.organization AND x.flow = f.name
-                         ORDER BY x.created_at DESC LIMIT 1) AS artifact_at",
+                         ORDER BY x.created_at DESC LIMIT 1) AS artifact_at,
+                        CAST(500 + 6 * octet_length(f.description)
+                             + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
+                                             WHERE t.organization = f.organization AND t.flow = f.name
+                                               AND t.closed_at IS NULL), 0) AS BIGINT) AS size",
             );
             push_filter!(query, organization, filter);
-            push_page!(query, page);
-            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+            query.push(" ORDER BY f.name");
+            if let Some(page) = page {
+                query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
+            }
+            PageBudget::of_page().read(query.build().fetch(connection)).await?
         });
         let trails: BTreeSet<Uuid> = rows.iter().filter_map(|row| row.latest_trail).collect();
         let states = self.trail_compliance(organization, &trails).await?;

@@ -1,4 +1,10 @@
-//! Limits the length of lists that are shown on a page.
+//! Limits the length of lists that are shown on a page, and the size of pages of lists.
+
+use futures_util::TryStreamExt;
+use futures_util::stream::BoxStream;
+use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
+
+use super::Error;
 
 /// Maximum number of rows in a secondary list.
 pub(super) const MAX_ROWS: usize = 100;
@@ -29,5 +35,42 @@ impl<T> AtMost<T> {
         let has_more = listed.len() > limit;
         listed.truncate(limit);
         Self { listed, has_more }
+    }
+}
+
+/// What the rows of a page may still have as JSON, in bytes.
+pub(super) struct PageBudget(u64);
+
+impl PageBudget {
+    /// Enough for 20 attestations, the default, of maximum size.
+    pub(super) fn of_page() -> Self {
+        Self(20_000_000)
+    }
+
+    pub(super) fn unlimited() -> Self {
+        Self(u64::MAX)
+    }
+
+    /// Reads rows one by one. Their column `size` is an upper bound of their size as JSON, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::PageTooLarge`] at the first row that exceeds the budget: truncating the page would make the rest
+    /// unreachable.
+    pub(super) async fn read<R: Row, T: for<'r> FromRow<'r, R>>(
+        &mut self,
+        mut rows: BoxStream<'_, sqlx::Result<R>>,
+    ) -> Result<Vec<T>, Error>
+    where
+        &'static str: ColumnIndex<R>,
+        i64: for<'r> Decode<'r, R::Database> + Type<R::Database>,
+    {
+        let mut read = Vec::new();
+        while let Some(row) = rows.try_next().await? {
+            let size: i64 = row.try_get("size")?;
+            self.0 = self.0.checked_sub(size.unsigned_abs()).ok_or(Error::PageTooLarge)?;
+            read.push(T::from_row(&row)?);
+        }
+        Ok(read)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::types::Uuid;
 
 use super::columns::Json;
+use super::row_limit::PageBudget;
 use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
@@ -64,8 +65,6 @@ pub struct Trail {
 pub struct Trails {
     /// The page.
     pub trails: Vec<Trail>,
-    /// The total number.
-    pub total: u64,
     /// The tags of the flows.
     pub tags: HashMap<String, BTreeMap<String, String>>,
     /// The current templates of their flows, by flow.
@@ -239,69 +238,48 @@ pub(super) const COLUMNS: &str =
                          WHERE f.organization = t.organization AND f.id = t.template) AS template_content";
 
 impl Transaction {
-    /// An approximate upper bound of the size of a page as JSON, in bytes: its commits, and its current attestations
-    /// once per target. Counts targets by the commas between them.
-    pub async fn size_of_trails(
-        &mut self,
-        organization: &str,
-        filter: Filter<'_>,
-        page: Page,
-    ) -> Result<u64, Error> {
-        let size: i64 = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "WITH page AS (SELECT t.id,
-                     COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
-                     + 6 * COALESCE(octet_length(t.origin_url), 0) + COALESCE(octet_length(t.user_data), 0)
-                     + COALESCE(octet_length(t.external_urls), 0)
-                     + 3 * COALESCE((SELECT octet_length(f.content) FROM flow_templates f
-                                     WHERE f.organization = t.organization AND f.id = t.template), 0)
-                       AS size",
-            );
+    /// The number of trails.
+    pub async fn count_trails(&mut self, organization: &str, filter: Filter<'_>) -> Result<u64, Error> {
+        let total: i64 = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
             push_filter!(query, organization, filter);
-            query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
-            query.push(" OFFSET ").push_bind(page.offset()).push(
-                ") SELECT CAST(COALESCE((SELECT SUM(size) FROM page), 0) + COALESCE((
-                     SELECT SUM(octet_length(a.targets)
-                                + (300 + 6 * octet_length(a.name))
-                                  * (1 + LENGTH(a.targets) - LENGTH(REPLACE(a.targets, ',', ''))))
-                     FROM page CROSS JOIN attestations a
-                     WHERE a.superseded_by IS NULL AND a.trail = page.id AND a.organization = ",
-            );
-            query.push_bind(organization).push("), 0) AS BIGINT)");
             query.build_query_scalar().fetch_one(connection).await?
         });
-        Ok(size.unsigned_abs())
+        Ok(total.unsigned_abs())
     }
 
-    /// A page of trails.
+    /// A page of trails. Their size includes their current attestations once per target.
     pub async fn trails(
         &mut self,
         organization: &str,
         filter: Filter<'_>,
         page: Page,
     ) -> Result<Trails, Error> {
-        let total: i64 = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
-            push_filter!(query, organization, filter);
-            query.build_query_scalar().fetch_one(connection).await?
-        });
+        let mut budget = PageBudget::of_page();
         let rows: Vec<TrailRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(COLUMNS);
+            query.push(
+                ", CAST(COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
+                        + 6 * COALESCE(octet_length(t.origin_url), 0) + COALESCE(octet_length(t.user_data), 0)
+                        + COALESCE(octet_length(t.external_urls), 0)
+                        + 3 * COALESCE((SELECT octet_length(f.content) FROM flow_templates f
+                                        WHERE f.organization = t.organization AND f.id = t.template), 0) AS BIGINT)
+                   AS size",
+            );
             push_filter!(query, organization, filter);
             query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
             query.push(" OFFSET ").push_bind(page.offset());
-            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+            budget.read(query.build().fetch(connection)).await?
         });
         let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
         if !trails.is_empty() {
-            self.read_attestations(organization, &mut trails).await?;
+            self.read_attestations(organization, &mut trails, &mut budget).await?;
         }
         let flows: BTreeSet<&str> = trails.iter().map(|trail| trail.flow.as_str()).collect();
         Ok(Trails {
             tags: self.tags(organization).await?,
             templates: self.templates(organization, flows).await?,
             trails,
-            total: total.unsigned_abs(),
         })
     }
 
@@ -309,16 +287,22 @@ impl Transaction {
         &mut self,
         organization: &str,
         trails: &mut [Trail],
+        budget: &mut PageBudget,
     ) -> Result<(), Error> {
         let ids = &*trails;
         let latest: Vec<AttestationRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations
+                // Counts targets by the commas between them.
+                "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets,
+                        CAST(octet_length(targets)
+                             + (300 + 6 * octet_length(name))
+                               * (1 + LENGTH(targets) - LENGTH(REPLACE(targets, ',', ''))) AS BIGINT) AS size
+                 FROM attestations
                  WHERE superseded_by IS NULL AND organization = ",
             );
             push_trails!(query, organization, "trail", ids);
             query.push(" ORDER BY created_at, id");
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+            budget.read(query.build().persistent(false).fetch(connection)).await?
         });
         let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(

@@ -254,6 +254,9 @@ impl From<store::Error> for Problem {
             // The access log suffices: a limit may reject many requests.
             return Self::unavailable(format!("{limit}; retry after the delay in Retry-After"));
         }
+        if matches!(error, store::Error::PageTooLarge) {
+            return Self::field("per_page", &error);
+        }
         let causes = error_causes::describe(&error);
         if matches!(error, store::Error::Unavailable(_)) {
             tracing::warn!(kind = "unavailable", "{causes}");

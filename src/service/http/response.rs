@@ -23,22 +23,6 @@ const SMALL: u64 = 64 * 1024;
 /// Size of a chunk, in bytes. Chunks that the connection has taken no longer count.
 const CHUNK: usize = 64 * 1024;
 
-/// Maximum size of a page of a list, in bytes: enough for 20 attestations, the default, of maximum size.
-const MAX_PAGE_BYTES: u64 = 20_000_000;
-
-/// Rejects a page over the maximum: truncating it would make the rest unreachable.
-pub(crate) fn check_size(bytes: u64) -> Result<(), String> {
-    let megabytes = |bytes: u64| bytes / 1_000_000;
-    if bytes <= MAX_PAGE_BYTES {
-        return Ok(());
-    }
-    Err(format!(
-        "the page would have {} MB: expected at most {} MB",
-        megabytes(bytes),
-        megabytes(MAX_PAGE_BYTES)
-    ))
-}
-
 /// The response to a request that creates an object, or changes an existing one.
 pub(crate) fn created(is_new: bool) -> Response {
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

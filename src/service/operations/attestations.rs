@@ -12,7 +12,6 @@ use crate::domain::model::{
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::attestation_details::{AttestationDetails, AttestationName};
@@ -50,12 +49,13 @@ pub(crate) async fn list_attestations(
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let (page, span) = (parameters.page()?, parameters.span()?);
     let mut transaction = site.store.read().await?;
-    let bytes = transaction.size_of_attestations(&organization, flow.as_str(), span, page).await?;
-    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let html_url =
         |trail: &str, attestation| site.links.attestation(&organization, flow.as_str(), trail, attestation);
-    let listed = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
-    let (data, total) = listed.ok_or_else(|| Problem::not_found(format!("flow \"{flow}\" not found")))?;
+    let data = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
+    let total = transaction.count_attestations(&organization, flow.as_str(), span).await?;
+    if total == 0 {
+        missing::require_flow(&mut transaction, &organization, &flow).await?;
+    }
     Ok(axum::Json(Attestations { data, pagination: page.pagination(total) }))
 }
 

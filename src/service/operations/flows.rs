@@ -23,8 +23,9 @@ use crate::service::http::form::Form;
 use crate::service::http::json;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::{check_size, created};
+use crate::service::http::response::created;
 use crate::service::site::Site;
+use crate::store::Transaction;
 use crate::store::creations::Created;
 use crate::store::flows::{FlowFilter, ListedFlow, NewFlow};
 
@@ -188,10 +189,14 @@ pub(crate) async fn list_flows(
         Some(false) => FlowFilter::PartIgnoringCase(part),
         _ => FlowFilter::Part(part),
     };
-    let (total, data) = read(&site, &organization, filter, page).await?;
+    let mut transaction = site.store.read().await?;
+    let data = read(&mut transaction, &organization, filter, page).await?;
     Ok(axum::Json(match page {
         None => Flows::All(data),
-        Some(page) => Flows::Page(FlowsPage { data, pagination: page.pagination(total) }),
+        Some(page) => {
+            let total = transaction.count_flows(&organization, filter).await?;
+            Flows::Page(FlowsPage { data, pagination: page.pagination(total) })
+        }
     }))
 }
 
@@ -239,27 +244,23 @@ async fn find(
 ) -> Result<axum::Json<FlowDetails>, Problem> {
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
-    let Some(flow) = read(site, organization, FlowFilter::Name(name.as_str()), None).await?.1.pop() else {
+    let mut transaction = site.store.read().await?;
+    let mut found = read(&mut transaction, organization, FlowFilter::Name(name.as_str()), None).await?;
+    let Some(flow) = found.pop() else {
         return Err(Problem::not_found(format!("flow \"{name}\" not found")));
     };
-    let last_deployment_at = site.store.read().await?.last_deployment(organization, name.as_str()).await?;
+    let last_deployment_at = transaction.last_deployment(organization, name.as_str()).await?;
     Ok(axum::Json(FlowDetails { last_deployment_at, ..flow }))
 }
 
-/// The total number of flows, and those of a page.
 async fn read(
-    site: &Site,
+    transaction: &mut Transaction,
     organization: &str,
     filter: FlowFilter<'_>,
     page: Option<Page>,
-) -> Result<(u64, Vec<FlowDetails>), Problem> {
-    let mut transaction = site.store.read().await?;
-    let (total, bytes) = transaction.size_of_flows(organization, filter, page).await?;
-    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
+) -> Result<Vec<FlowDetails>, Problem> {
     let flows = transaction.flows(organization, filter, page).await?;
-    drop(transaction);
-    let flows = flows.into_iter().map(|flow| FlowDetails::new(organization, flow));
-    Ok((total, flows.collect::<Result<_, _>>()?))
+    flows.into_iter().map(|flow| FlowDetails::new(organization, flow)).collect()
 }
 
 impl FlowDetails {

@@ -15,12 +15,11 @@ use crate::domain::model::{
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::response::check_size;
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::attestation_lists::AttestationSummary;
 use crate::store::trails::{self as stored, Filter};
-use crate::store::{AtMost, Transaction};
+use crate::store::{AtMost, Error, Transaction};
 
 /// Maximum number of artifacts of a trail whose runs are listed as events.
 const MAX_RUN_ARTIFACTS: usize = 10;
@@ -70,17 +69,16 @@ pub(crate) async fn list_trails(
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = site.store.read().await?;
-    let bytes = transaction.size_of_trails(&organization, filter, page).await?;
-    check_size(bytes).map_err(|why| Problem::field("per_page", &why))?;
     let listed = transaction.trails(&organization, filter, page).await?;
-    if let Some(flow) = flow.as_ref().filter(|_| listed.total == 0) {
+    let total = transaction.count_trails(&organization, filter).await?;
+    if let Some(flow) = flow.as_ref().filter(|_| total == 0) {
         missing::require_flow(&mut transaction, &organization, flow).await?;
     }
     drop(transaction);
     let evaluated = site.now();
     let is_paged = |pagination: &Pagination| pagination.page_count > 1 || parameters.is_paged();
-    let pagination = Some(page.pagination(listed.total)).filter(is_paged);
-    let stored::Trails { trails, tags, templates, .. } = listed;
+    let pagination = Some(page.pagination(total)).filter(is_paged);
+    let stored::Trails { trails, tags, templates } = listed;
     let data = trails
         .into_iter()
         .map(|trail| {
@@ -141,9 +139,11 @@ impl FoundTrail {
     ) -> Result<Option<Self>, Problem> {
         let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
         let filter = Filter { flow: Some(flow), name: Some(name), ..Filter::default() };
-        let bytes = transaction.size_of_trails(organization, filter, only).await?;
-        check_size(bytes).map_err(|why| Problem::invalid(format!("the trail is too large: {why}")))?;
-        let mut listed = transaction.trails(organization, filter, only).await?;
+        let mut listed =
+            transaction.trails(organization, filter, only).await.map_err(|error| match error {
+                Error::PageTooLarge => Problem::invalid(format!("the trail is too large: {error}")),
+                error => error.into(),
+            })?;
         let Some(stored) = listed.trails.pop() else { return Ok(None) };
         let id = stored.id;
         let attestations = transaction.attestations_of_trail(organization, id).await?;
