@@ -1,85 +1,98 @@
 //! Reads single attestations with all of their fields, and their attached files.
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use sqlx::types::Uuid;
 
+use super::attestations::{Attestation, columns};
 use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::rows::{Bytes, rows};
+use super::rows::{Bytes, Id, rows};
 use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Transaction};
-use crate::domain::model::{
-    AnyJson, Fingerprint, FreeForm, GitCommit, JunitResult, RepositoryInfo, Timestamp,
-};
+use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp, TrailCommit};
 use crate::store::from_row::all_from_rows;
 
-/// An attestation without its attachment.
-#[derive(Debug, Clone)]
+/// An attestation with all of its fields.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AttestationDetails {
-    /// Its identifier.
-    pub id: Uuid,
-    /// Its flow.
-    pub flow: String,
-    /// Its trail.
-    pub trail: String,
-    /// Its name.
-    pub name: String,
-    /// The template's artifacts that it is about, by name.
-    pub targets: Vec<String>,
-    /// Its type.
-    pub kind: String,
-    /// Whether it passes; `None` if its type has no verdict.
-    pub passes: Option<bool>,
-    /// The test results, one per suite.
-    pub results: Vec<JunitResult>,
-    /// When it was received.
-    pub created_at: Timestamp,
-    /// The name of the reporter's token.
-    pub reported_by: String,
-    /// Whether a later one superseded it.
-    pub is_superseded: bool,
-    /// The reporter's description.
-    pub description: String,
-    /// The URL of its source, such as a CI job.
-    pub origin_url: String,
-    /// Free-form data.
-    pub user_data: AnyJson,
+    /// The fields of a list.
+    #[serde(flatten)]
+    #[sqlx(flatten)]
+    pub attestation: Attestation,
+    /// The flow.
+    pub flow_name: String,
+    /// The trail.
+    pub trail_name: String,
+    /// The artifact that it is about; the first of several.
+    #[sqlx(skip)]
+    pub artifact_fingerprint: Option<Fingerprint>,
+    /// The artifacts that it is about, at most 100.
+    #[sqlx(skip)]
+    pub artifact_fingerprints: Vec<Fingerprint>,
+    /// Their names in the template.
+    #[sqlx(try_from = "Json<Vec<String>>")]
+    pub target_artifacts: Vec<String>,
+    /// The commit that it is about.
+    #[sqlx(try_from = "Json<Option<GitCommit>>")]
+    pub git_commit_info: Option<TrailCommit>,
+    /// The results of an attestation of type `junit`, one per suite.
+    #[sqlx(try_from = "Json<Vec<JunitResult>>")]
+    pub junit_results: Vec<JunitResult>,
+    /// The fields of its type, and those that the service does not know.
+    #[sqlx(try_from = "Json<Box<RawValue>>")]
+    #[schema(value_type = FreeForm)]
+    pub other_fields: Box<RawValue>,
     /// URLs by name.
     pub external_urls: FreeForm,
-    /// JSON object of its other fields.
-    pub other_fields: String,
-    /// The commit that it is about.
-    pub commit: Option<GitCommit>,
-    /// The repository that it names.
-    pub repo_info: Option<RepositoryInfo>,
-    /// The version of its stored form.
-    pub schema_version: i64,
-    /// The earlier one of the same name and targets that it superseded.
-    pub overrides: Option<Uuid>,
     /// The attached file.
-    pub attachment: Option<Attachment>,
+    #[sqlx(flatten, try_from = "AttachmentRow")]
+    pub attachment: Option<AttachedFile>,
+    /// Whether a later one of the same name and targets superseded it.
+    pub is_superseded: bool,
+    /// The earlier one that it superseded.
+    #[schema(value_type = Option<String>)]
+    pub overridden_attestation_id: Option<Id>,
 }
 
-/// An attached file without its content.
-#[derive(Debug, Clone)]
-pub struct Attachment {
-    /// The hash of the content.
-    pub sha256: Fingerprint,
+/// A file that is attached to an attestation, without its content.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+pub struct AttachedFile {
     /// The file name.
     pub name: Option<String>,
-    /// The size in bytes.
+    /// The hash of the content.
+    pub sha256: Fingerprint,
+    /// In bytes.
     pub size: i64,
-    /// When the retention removed the content.
+    /// When the retention removed its content.
     pub removed_at: Option<Timestamp>,
+}
+
+#[derive(sqlx::FromRow)]
+struct AttachmentRow {
+    attachment: Option<Fingerprint>,
+    attachment_name: Option<String>,
+    attachment_size: Option<i64>,
+    attachment_removed_at: Option<Timestamp>,
+}
+
+impl From<AttachmentRow> for Option<AttachedFile> {
+    fn from(row: AttachmentRow) -> Self {
+        let (sha256, size) = row.attachment.zip(row.attachment_size)?;
+        Some(AttachedFile { name: row.attachment_name, sha256, size, removed_at: row.attachment_removed_at })
+    }
 }
 
 /// Selects attestations without their attachments.
 macro_rules! select_details {
     ($condition:expr) => {
         concat!(
-            "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, a.targets, a.is_compliant, a.has_verdict, a.results,
-                    a.created_at, a.reported_by, a.superseded_by IS NOT NULL AS is_superseded, a.description,
-                    a.origin_url, a.user_data, a.other_fields, a.external_urls, a.git_commit_info, a.repo_info,
-                    a.schema_version, a.overrides, a.attachment, a.attachment_name,
+            "SELECT ",
+            columns!(),
+            ", a.flow AS flow_name, t.name AS trail_name, a.targets AS target_artifacts, a.git_commit_info,
+                    a.results AS junit_results, a.other_fields, a.external_urls,
+                    a.superseded_by IS NOT NULL AS is_superseded, a.overrides AS overridden_attestation_id,
+                    a.attachment, a.attachment_name,
                     COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,
                     CASE WHEN x.sha256 IS NULL THEN r.removed_at END AS attachment_removed_at
              FROM attestations a JOIN trails t ON t.organization = a.organization AND t.id = a.trail
@@ -135,8 +148,7 @@ impl Transaction {
         id: Uuid,
     ) -> Result<Option<AttestationDetails>, Error> {
         const SELECT: &str = select_details!("a.organization = $1 AND a.id = $2");
-        let row: Option<DetailsRow> = fetch_optional!(self, SELECT, organization, id);
-        Ok(row.map(AttestationDetails::from))
+        Ok(fetch_optional!(self, SELECT, organization, id))
     }
 
     /// The attestations of a name in a trail, newest first, at most 20.
@@ -147,9 +159,7 @@ impl Transaction {
         name: AttestationName<'_>,
     ) -> Result<Vec<AttestationDetails>, Error> {
         const SELECT: &str = select_named!("a.trail = $6 AND a.organization = $1");
-        let rows: Vec<DetailsRow> =
-            fetch_all!(self, SELECT, organization, name.whole, name.last, name.target, MAX_NAMED, trail);
-        Ok(rows.into_iter().map(AttestationDetails::from).collect())
+        Ok(fetch_all!(self, SELECT, organization, name.whole, name.last, name.target, MAX_NAMED, trail))
     }
 
     /// The attestations of a name of an artifact in a flow, newest first, at most 20. `COALESCE` keeps SQLite from
@@ -165,13 +175,12 @@ impl Transaction {
             "a.organization = $1 AND COALESCE(a.flow, '') = $6
              AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
         );
-        let rows: Vec<DetailsRow> = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(name.whole).bind(name.last);
             let select = select.bind(name.target).bind(MAX_NAMED).bind(flow);
             let select = select.bind(artifact.bytes().as_slice());
             select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        Ok(rows.into_iter().map(AttestationDetails::from).collect())
+        }))
     }
 
     /// The artifacts that an attestation is about.
@@ -197,71 +206,5 @@ impl Transaction {
               JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
             WHERE a.organization = $1 AND a.id = $2";
         Ok(fetch_optional_scalar!(self, SELECT, organization, id))
-    }
-}
-
-#[derive(sqlx::FromRow)]
-struct DetailsRow {
-    id: Uuid,
-    flow: String,
-    trail: String,
-    name: String,
-    kind: String,
-    targets: Json<Vec<String>>,
-    is_compliant: bool,
-    has_verdict: bool,
-    results: Json<Vec<JunitResult>>,
-    created_at: Timestamp,
-    reported_by: String,
-    is_superseded: bool,
-    description: String,
-    origin_url: String,
-    user_data: Json<AnyJson>,
-    other_fields: String,
-    external_urls: Json<FreeForm>,
-    git_commit_info: Json<Option<GitCommit>>,
-    repo_info: Json<Option<RepositoryInfo>>,
-    schema_version: i64,
-    overrides: Option<Uuid>,
-    attachment: Option<Fingerprint>,
-    attachment_name: Option<String>,
-    attachment_size: Option<i64>,
-    attachment_removed_at: Option<Timestamp>,
-}
-
-impl From<DetailsRow> for AttestationDetails {
-    fn from(row: DetailsRow) -> Self {
-        let attachment = match (row.attachment, row.attachment_size) {
-            (Some(sha256), Some(size)) => Some(Attachment {
-                sha256,
-                name: row.attachment_name,
-                size,
-                removed_at: row.attachment_removed_at,
-            }),
-            _ => None,
-        };
-        Self {
-            id: row.id,
-            flow: row.flow,
-            trail: row.trail,
-            name: row.name,
-            kind: row.kind,
-            targets: row.targets.0,
-            passes: row.has_verdict.then_some(row.is_compliant),
-            results: row.results.0,
-            created_at: row.created_at,
-            reported_by: row.reported_by,
-            is_superseded: row.is_superseded,
-            description: row.description,
-            origin_url: row.origin_url,
-            user_data: row.user_data.0,
-            other_fields: row.other_fields,
-            external_urls: row.external_urls.0,
-            commit: row.git_commit_info.0,
-            repo_info: row.repo_info.0,
-            schema_version: row.schema_version,
-            overrides: row.overrides,
-            attachment,
-        }
     }
 }

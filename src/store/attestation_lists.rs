@@ -9,7 +9,7 @@ use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, GitCommit, JunitResult, Timestamp};
 
 /// An attestation in a list.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct AttestationSummary {
     /// Its identifier.
     pub id: Uuid,
@@ -24,7 +24,10 @@ pub struct AttestationSummary {
     /// Whether it passes; `None` if its type has no verdict.
     pub passes: Option<bool>,
     /// The test results of all suites together.
+    #[sqlx(try_from = "Json<Option<Vec<JunitResult>>>")]
     pub results: JunitResult,
+    /// Whether they are longer than [`MAX_INLINE_RESULTS`].
+    has_long_results: bool,
     /// When it was received.
     pub created_at: Timestamp,
     /// The name of the reporter's token.
@@ -32,6 +35,7 @@ pub struct AttestationSummary {
     /// Whether a later one superseded it.
     pub is_superseded: bool,
     /// The template's artifacts that it is about, by name.
+    #[sqlx(try_from = "Json<Vec<String>>")]
     pub targets: Vec<String>,
     /// The artifact that it is about; the first of several.
     pub artifact: Option<Fingerprint>,
@@ -40,50 +44,13 @@ pub struct AttestationSummary {
 /// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.
 const MAX_INLINE_RESULTS: i64 = 16 * 1024;
 
-#[derive(sqlx::FromRow)]
-struct SummaryRow {
-    id: Uuid,
-    flow: String,
-    trail: String,
-    name: String,
-    kind: String,
-    passes: Option<bool>,
-    /// `None` if longer than [`MAX_INLINE_RESULTS`].
-    results: Option<String>,
-    created_at: Timestamp,
-    reported_by: String,
-    is_superseded: bool,
-    targets: Json<Vec<String>>,
-    artifact: Option<Fingerprint>,
-}
-
-impl SummaryRow {
-    fn parse(self, results: &str) -> Result<AttestationSummary, Error> {
-        let results: Vec<JunitResult> =
-            serde_json::from_str(results).map_err(|_| Error::Unreadable("an attestation"))?;
-        Ok(AttestationSummary {
-            id: self.id,
-            flow: self.flow,
-            trail: self.trail,
-            name: self.name,
-            kind: self.kind,
-            passes: self.passes,
-            results: JunitResult::sum(&results),
-            created_at: self.created_at,
-            reported_by: self.reported_by,
-            is_superseded: self.is_superseded,
-            targets: self.targets.0,
-            artifact: self.artifact,
-        })
-    }
-}
-
 /// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`].
 macro_rules! select_summaries {
     ($condition:literal) => {
         concat!(
             "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
-                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results, a.created_at, a.reported_by,
+                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results,
+                    LENGTH(a.results) > $1 AS has_long_results, a.created_at, a.reported_by,
                     a.superseded_by IS NOT NULL AS is_superseded, a.targets,
                     (SELECT x.fingerprint FROM attested_artifacts x
                      WHERE x.organization = a.organization AND x.attestation = a.id
@@ -106,9 +73,9 @@ impl Transaction {
             "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
              ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
         );
-        let rows: Vec<SummaryRow> =
+        let rows =
             fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
-        self.parse_summaries(organization, rows).await
+        self.complete(organization, rows).await
     }
 
     /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
@@ -138,27 +105,22 @@ impl Transaction {
              ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
              LIMIT $2"
         );
-        let rows: Vec<SummaryRow> =
-            fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, trail);
-        self.parse_summaries(organization, rows).await
+        let rows = fetch_all!(self, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, trail);
+        self.complete(organization, rows).await
     }
 
-    /// Parses the rows, and reads the results that are too long for a list.
-    async fn parse_summaries(
+    /// Reads the long results one at a time.
+    async fn complete(
         &mut self,
         organization: &str,
-        rows: Vec<SummaryRow>,
+        rows: Vec<AttestationSummary>,
     ) -> Result<AtMost<AttestationSummary>, Error> {
         const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
-        let AtMost { listed: rows, has_more } = AtMost::from_rows(MAX_ROWS, rows);
-        let mut listed = Vec::with_capacity(rows.len());
-        for mut row in rows {
-            let results: String = match row.results.take() {
-                Some(results) => results,
-                None => fetch_scalar!(self, RESULTS, organization, row.id),
-            };
-            listed.push(row.parse(&results)?);
+        let mut summaries = AtMost::from_rows(MAX_ROWS, rows);
+        for attested in summaries.listed.iter_mut().filter(|attested| attested.has_long_results) {
+            let results: Json<Option<_>> = fetch_scalar!(self, RESULTS, organization, attested.id);
+            attested.results = results.into();
         }
-        Ok(AtMost { listed, has_more })
+        Ok(summaries)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
@@ -9,13 +10,14 @@ use super::latest_attestations::AttestedBy;
 use super::provenance::{ArtifactOrigin, ClaimEffect};
 use super::repositories::{RecordError, Reporter};
 use super::row_limit::PageBudget;
+use super::rows::Id;
 use super::transaction::{execute, fetch_optional_scalar, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
 use crate::domain::model::{
-    AnyJson, Attestation, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page,
-    RepositoryInfo, Text, Timestamp, UrlText,
+    AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo, Text,
+    Timestamp, UrlText,
 };
 use crate::store::from_row::one_from_row;
 
@@ -98,8 +100,49 @@ impl Span {
     pub const ALL: Self = Self { from: 0, until: i64::MAX };
 }
 
-/// Makes the URL of an attestation's page from the name of its trail and its identifier.
-pub type HtmlUrl<'a> = &'a (dyn Fn(&str, Uuid) -> String + Sync);
+/// An attestation in a list (interface, "Attestation").
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
+pub struct Attestation {
+    #[schema(value_type = String)]
+    pub attestation_id: Id,
+    pub attestation_name: String,
+    pub attestation_type: String,
+    pub created_at: Timestamp,
+    pub description: String,
+    pub has_audit_package: bool,
+    /// Its page.
+    #[sqlx(skip)]
+    pub html_url: String,
+    /// Null if its type has no verdict.
+    pub is_compliant: Option<bool>,
+    pub origin_url: String,
+    /// The repository that it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[sqlx(try_from = "Json<Option<RepositoryInfo>>")]
+    pub repo_info: Option<RepositoryInfo>,
+    pub reported_by: String,
+    pub schema_version: i64,
+    pub user_data: AnyJson,
+}
+
+/// An attestation, and the trail that it is in.
+#[derive(sqlx::FromRow)]
+struct ListedAttestation {
+    #[sqlx(flatten)]
+    attestation: Attestation,
+    trail_name: String,
+}
+
+/// The columns of [`Attestation`].
+macro_rules! columns {
+    () => {
+        "a.id AS attestation_id, a.name AS attestation_name, a.kind AS attestation_type, a.created_at, a.description,
+         a.attachment IS NOT NULL AS has_audit_package, CASE WHEN a.has_verdict THEN a.is_compliant END AS is_compliant,
+         a.origin_url, a.repo_info, a.reported_by, a.schema_version, a.user_data"
+    };
+}
+pub(super) use columns;
 
 /// The columns of an attestation that are determined when it is recorded.
 struct Record<'a> {
@@ -326,62 +369,30 @@ impl Transaction {
         flow: &str,
         span: Span,
         page: Page,
-        html_url: HtmlUrl<'_>,
+        html_url: impl Fn(&str, Uuid) -> String,
     ) -> Result<Vec<Attestation>, Error> {
         // A control character takes six bytes in JSON.
-        const SELECT: &str = "
-            SELECT id, name, kind, created_at, description, attachment IS NOT NULL AS has_attachment,
-                   is_compliant, has_verdict, origin_url, repo_info, reported_by, schema_version, user_data,
+        const SELECT: &str = concat!(
+            "SELECT ",
+            columns!(),
+            ",
                    (SELECT t.name FROM trails t
-                    WHERE t.organization = attestations.organization AND t.id = attestations.trail) AS trail_name,
-                   CAST(6 * (octet_length(description) + octet_length(origin_url)) + octet_length(user_data)
-                        + COALESCE(octet_length(repo_info), 0) AS BIGINT) AS size
-            FROM attestations
-            WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4
-            ORDER BY created_at DESC, id DESC LIMIT $5 OFFSET $6";
-        let rows: Vec<AttestationRow> = on!(self, |connection| {
+                    WHERE t.organization = a.organization AND t.id = a.trail) AS trail_name,
+                   CAST(6 * (octet_length(a.description) + octet_length(a.origin_url)) + octet_length(a.user_data)
+                        + COALESCE(octet_length(a.repo_info), 0) AS BIGINT) AS size
+            FROM attestations a
+            WHERE a.organization = $1 AND a.flow = $2 AND a.created_at >= $3 AND a.created_at < $4
+            ORDER BY a.created_at DESC, a.id DESC LIMIT $5 OFFSET $6"
+        );
+        let rows: Vec<ListedAttestation> = on!(self, |connection| {
             let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
             let select = select.bind(page.size()).bind(page.offset());
             PageBudget::of_page().read(select.fetch(connection)).await?
         });
-        Ok(rows.into_iter().map(|row| row.attestation(html_url)).collect())
-    }
-}
-
-#[derive(sqlx::FromRow)]
-struct AttestationRow {
-    id: Uuid,
-    name: String,
-    kind: String,
-    created_at: Timestamp,
-    description: String,
-    has_attachment: bool,
-    is_compliant: bool,
-    has_verdict: bool,
-    origin_url: String,
-    repo_info: Json<Option<RepositoryInfo>>,
-    reported_by: String,
-    schema_version: i64,
-    user_data: Json<AnyJson>,
-    trail_name: String,
-}
-
-impl AttestationRow {
-    fn attestation(self, html_url: HtmlUrl<'_>) -> Attestation {
-        Attestation {
-            attestation_id: self.id.to_string(),
-            attestation_name: self.name,
-            attestation_type: self.kind,
-            created_at: self.created_at,
-            description: self.description,
-            has_audit_package: self.has_attachment,
-            html_url: html_url(&self.trail_name, self.id),
-            is_compliant: self.has_verdict.then_some(self.is_compliant),
-            repo_info: self.repo_info.0,
-            origin_url: self.origin_url,
-            reported_by: self.reported_by,
-            schema_version: self.schema_version,
-            user_data: self.user_data.0,
-        }
+        let attestation = |ListedAttestation { attestation, trail_name }| Attestation {
+            html_url: html_url(&trail_name, attestation.attestation_id.0),
+            ..attestation
+        };
+        Ok(rows.into_iter().map(attestation).collect())
     }
 }

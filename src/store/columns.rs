@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Encode, Type};
@@ -15,7 +16,9 @@ use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::notification::Cause;
-use crate::domain::model::{ApprovalState, Fingerprint, TargetKind, Timestamp};
+use crate::domain::model::{
+    AnyJson, ApprovalState, Fingerprint, FreeForm, GitCommit, JunitResult, TargetKind, Timestamp, TrailCommit,
+};
 
 /// Declares how a domain type is stored: the type of its column, and both conversions.
 macro_rules! column_type {
@@ -69,6 +72,8 @@ column_type!(Fingerprint, Vec<u8>, |hash| hash.bytes().to_vec(), |bytes| {
     let bytes: [u8; 32] = bytes.as_slice().try_into()?;
     Ok(Fingerprint::from(bytes))
 });
+column_type!(AnyJson, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
+column_type!(FreeForm, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(TargetKind, String, |kind| kind.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(ApprovalState, String, |state| state.as_str().to_owned(), |text| Ok(text.parse()?));
 // `NULL` means that compliance was never evaluated.
@@ -123,6 +128,25 @@ impl<T> From<Json<Option<T>>> for Option<T> {
 impl<K, V> From<Json<BTreeMap<K, V>>> for BTreeMap<K, V> {
     fn from(Json(values): Json<BTreeMap<K, V>>) -> Self {
         values
+    }
+}
+
+impl From<Json<Self>> for Box<RawValue> {
+    fn from(Json(json): Json<Self>) -> Self {
+        json
+    }
+}
+
+impl From<Json<Option<GitCommit>>> for Option<TrailCommit> {
+    fn from(Json(commit): Json<Option<GitCommit>>) -> Self {
+        commit.map(TrailCommit::from)
+    }
+}
+
+/// The sum of the results of all suites.
+impl From<Json<Option<Vec<Self>>>> for JunitResult {
+    fn from(Json(results): Json<Option<Vec<Self>>>) -> Self {
+        Self::sum(&results.unwrap_or_default())
     }
 }
 

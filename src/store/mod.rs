@@ -74,6 +74,7 @@ pub mod verdicts;
 pub use connect::Store;
 pub use error::Error;
 pub use row_limit::AtMost;
+pub use rows::Id;
 pub use timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 pub use transaction::{PostgresTransaction, SqliteTransaction, Transaction};
 pub use url::{DatabaseUrl, InvalidUrl};

@@ -3,15 +3,15 @@
 //! sqlx passes each row of SQLite between threads and copies each value to the heap, which costs several times as
 //! much as the query. On SQLite, a large result is therefore read as one JSON text.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sqlx::types::Uuid;
 
 use crate::domain::model::Fingerprint;
 
-/// An identifier: a column value, or the output of SQLite's `hex`.
-#[derive(Debug, Clone, Copy, sqlx::Type)]
+/// An identifier: a column value, or the output of SQLite's `hex`. Responses have its usual form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
-pub(super) struct Id(pub(super) Uuid);
+pub struct Id(pub Uuid);
 
 /// A fingerprint: a column value, or the output of SQLite's `hex`.
 #[derive(Debug, Clone, Copy, sqlx::Type)]
@@ -22,6 +22,12 @@ impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let digits = <&str>::deserialize(deserializer)?;
         Uuid::try_parse(digits).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

@@ -31,9 +31,8 @@ pub use approval::{
 };
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use attestation::{
-    Attestation, AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields,
-    JunitResult, PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType,
-    unknown_fields,
+    AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields, JunitResult,
+    PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType, unknown_fields,
 };
 pub use audit_entry::AuditEntry;
 pub use commit::{GitCommit, is_commit_hash};

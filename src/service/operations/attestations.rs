@@ -5,16 +5,14 @@ use axum::http::Uri;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
-use crate::domain::model::{
-    Attestation, Fingerprint, FlowName, FreeForm, JunitResult, Pagination, ShortText, Timestamp, TrailCommit,
-    TrailName,
-};
+use crate::domain::model::{Fingerprint, FlowName, Pagination, ShortText, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::attestation_details::{AttestationDetails, AttestationName};
+use crate::store::attestations::Attestation;
 use crate::store::{Error, Transaction};
 
 /// The response of operation 2.
@@ -51,7 +49,7 @@ pub(crate) async fn list_attestations(
     let mut transaction = site.store.read().await?;
     let html_url =
         |trail: &str, attestation| site.links.attestation(&organization, flow.as_str(), trail, attestation);
-    let data = transaction.attestations(&organization, flow.as_str(), span, page, &html_url).await?;
+    let data = transaction.attestations(&organization, flow.as_str(), span, page, html_url).await?;
     let total = transaction.count_attestations(&organization, flow.as_str(), span).await?;
     if total == 0 {
         missing::require_flow(&mut transaction, &organization, &flow).await?;
@@ -59,47 +57,10 @@ pub(crate) async fn list_attestations(
     Ok(axum::Json(Attestations { data, pagination: page.pagination(total) }))
 }
 
-/// An attestation with all of its fields.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct WholeAttestation {
-    #[serde(flatten)]
-    attestation: Attestation,
-    flow_name: String,
-    trail_name: String,
-    /// The artifact that it is about; the first of several
-    artifact_fingerprint: Option<Fingerprint>,
-    /// The artifacts that it is about, at most 100
-    artifact_fingerprints: Vec<Fingerprint>,
-    /// Their names in the template
-    target_artifacts: Vec<String>,
-    git_commit_info: Option<TrailCommit>,
-    /// The results of an attestation of type `junit`
-    junit_results: Vec<JunitResult>,
-    /// The fields of its type, and those that the service does not know
-    other_fields: FreeForm,
-    external_urls: FreeForm,
-    attachment: Option<AttachedFile>,
-    /// Whether a later one of the same name and targets superseded it
-    is_superseded: bool,
-    /// The earlier one that it superseded
-    overridden_attestation_id: Option<String>,
-}
-
-/// A file that is attached to an attestation.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct AttachedFile {
-    name: Option<String>,
-    sha256: Fingerprint,
-    /// In bytes
-    size: i64,
-    /// When the retention removed its content
-    removed_at: Option<Timestamp>,
-}
-
 /// Attestations by identifier: one, or none.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct AttestationsById {
-    data: Vec<WholeAttestation>,
+    data: Vec<AttestationDetails>,
 }
 
 /// Get an attestation by its identifier. Not in the interface.
@@ -120,7 +81,7 @@ pub(crate) async fn get_attestation(
     let id = id.ok_or_else(|| Problem::field("attestation_id", "missing"))?;
     let mut transaction = site.store.read().await?;
     let found = transaction.attestation(&organization, id).await?;
-    let data = whole(&site, &mut transaction, &organization, found.into_iter().collect(), None).await?;
+    let data = complete(&site, &mut transaction, &organization, found.into_iter().collect(), None).await?;
     Ok(axum::Json(AttestationsById { data }))
 }
 
@@ -131,7 +92,7 @@ pub(crate) async fn get_attestation(
     tag = "attestations",
     params(("type_or_name" = inline(ShortText), Path, description = "Name")),
     responses(
-        (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
+        (status = 200, description = "The latest attestations, at most 20", body = Vec<AttestationDetails>),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
     ),
 )]
@@ -139,7 +100,7 @@ pub(crate) async fn get_attestations_in_trail(
     State(site): State<Site>,
     Admitted { organization, rest: (flow, trail, name), .. }: Admitted<Read, (String, String, String)>,
     uri: Uri,
-) -> Result<axum::Json<Vec<WholeAttestation>>, Problem> {
+) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let trail: TrailName = Problem::parse("trail_name", &trail)?;
     let name = parse_name(&name)?;
@@ -150,7 +111,7 @@ pub(crate) async fn get_attestations_in_trail(
     };
     let name = AttestationName::from(name.as_str());
     let found = transaction.attestations_named_in_trail(&organization, found.id, name).await?;
-    Ok(axum::Json(whole(&site, &mut transaction, &organization, found, None).await?))
+    Ok(axum::Json(complete(&site, &mut transaction, &organization, found, None).await?))
 }
 
 /// Get the attestations of an artifact in a flow with this name; newest first. Not in the interface.
@@ -160,7 +121,7 @@ pub(crate) async fn get_attestations_in_trail(
     tag = "attestations",
     params(("attestation_name" = inline(ShortText), Path, description = "Name")),
     responses(
-        (status = 200, description = "The latest attestations, at most 20", body = Vec<WholeAttestation>),
+        (status = 200, description = "The latest attestations, at most 20", body = Vec<AttestationDetails>),
         (status = 404, description = "No such flow", body = ErrorBody),
     ),
 )]
@@ -168,7 +129,7 @@ pub(crate) async fn get_attestations_of_artifact(
     State(site): State<Site>,
     Admitted { organization, rest: (flow, fingerprint, name), .. }: Admitted<Read, (String, String, String)>,
     uri: Uri,
-) -> Result<axum::Json<Vec<WholeAttestation>>, Problem> {
+) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let artifact: Fingerprint = Problem::parse("fingerprint", &fingerprint)?;
     let name = parse_name(&name)?;
@@ -178,71 +139,28 @@ pub(crate) async fn get_attestations_of_artifact(
     let name = AttestationName::from(name.as_str());
     let found =
         transaction.attestations_named_of_artifact(&organization, flow.as_str(), artifact, name).await?;
-    Ok(axum::Json(whole(&site, &mut transaction, &organization, found, Some(artifact)).await?))
+    Ok(axum::Json(complete(&site, &mut transaction, &organization, found, Some(artifact)).await?))
 }
 
 fn parse_name(name: &str) -> Result<ShortText, Problem> {
     ShortText::new(name).map_err(|error| Problem::field("attestation_name", &error))
 }
 
-/// The attestations with their artifacts. `artifact` is the one that was asked for.
-async fn whole(
+/// Adds the artifacts and the pages of attestations. `artifact` is the one that was asked for.
+async fn complete(
     site: &Site,
     transaction: &mut Transaction,
     organization: &str,
-    found: Vec<AttestationDetails>,
+    mut found: Vec<AttestationDetails>,
     artifact: Option<Fingerprint>,
-) -> Result<Vec<WholeAttestation>, Error> {
-    let mut all = Vec::with_capacity(found.len());
-    for attested in found {
-        let artifacts = transaction.artifacts_of_attestation(&organization, attested.id).await?.listed;
-        let html_url = site.links.attestation(organization, &attested.flow, &attested.trail, attested.id);
-        all.push(WholeAttestation::new(attested, html_url, artifact, artifacts)?);
+) -> Result<Vec<AttestationDetails>, Error> {
+    for attested in &mut found {
+        let id = attested.attestation.attestation_id.0;
+        let artifacts = transaction.artifacts_of_attestation(organization, id).await?.listed;
+        attested.artifact_fingerprint = artifact.or_else(|| artifacts.first().copied());
+        attested.artifact_fingerprints = artifacts;
+        attested.attestation.html_url =
+            site.links.attestation(organization, &attested.flow_name, &attested.trail_name, id);
     }
-    Ok(all)
-}
-
-impl WholeAttestation {
-    fn new(
-        stored: AttestationDetails,
-        html_url: String,
-        artifact: Option<Fingerprint>,
-        artifacts: Vec<Fingerprint>,
-    ) -> Result<Self, Error> {
-        let other_fields = serde_json::from_str(&stored.other_fields);
-        Ok(Self {
-            attestation: Attestation {
-                attestation_id: stored.id.to_string(),
-                attestation_name: stored.name,
-                attestation_type: stored.kind,
-                created_at: stored.created_at,
-                description: stored.description,
-                has_audit_package: stored.attachment.is_some(),
-                html_url,
-                is_compliant: stored.passes,
-                origin_url: stored.origin_url,
-                repo_info: stored.repo_info,
-                reported_by: stored.reported_by,
-                schema_version: stored.schema_version,
-                user_data: stored.user_data,
-            },
-            flow_name: stored.flow,
-            trail_name: stored.trail,
-            artifact_fingerprint: artifact.or_else(|| artifacts.first().copied()),
-            artifact_fingerprints: artifacts,
-            target_artifacts: stored.targets,
-            git_commit_info: stored.commit.map(TrailCommit::from),
-            junit_results: stored.results,
-            other_fields: other_fields.map_err(|_| Error::Unreadable("an attestation"))?,
-            external_urls: stored.external_urls,
-            attachment: stored.attachment.map(|file| AttachedFile {
-                name: file.name,
-                sha256: file.sha256,
-                size: file.size,
-                removed_at: file.removed_at,
-            }),
-            is_superseded: stored.is_superseded,
-            overridden_attestation_id: stored.overrides.map(|id| id.to_string()),
-        })
-    }
+    Ok(found)
 }

@@ -30,10 +30,11 @@ pub(super) async fn page(
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
     let attested = transaction.attestation(&organization, id).await?;
-    let attested = attested.filter(|attested| (&attested.flow, &attested.trail) == (&flow, &trail));
+    let attested = attested.filter(|attested| (&attested.flow_name, &attested.trail_name) == (&flow, &trail));
     let Some(attested) = attested else { return Err(Refusal::NotFound) };
+    let listed = &attested.attestation;
     let artifacts = transaction.artifacts_of_attestation(&organization, id).await?;
-    let has_failures = attested.results.iter().any(|result| result.unsuccessful() > 0);
+    let has_failures = attested.junit_results.iter().any(|result| result.unsuccessful() > 0);
     let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
     drop(transaction);
     let tests = match file {
@@ -43,21 +44,21 @@ pub(super) async fn page(
     };
     let trail_url = urls::trail(&site, &organization, &flow, &trail);
     let content = html! {
-        h1 { (text(&attested.name)) " " (result_badge(attested.passes)) }
+        h1 { (text(&listed.attestation_name)) " " (result_badge(listed.is_compliant)) }
         @if attested.is_superseded { p.warning { "Superseded by a later attestation of the same name." } }
-        @if !attested.description.is_empty() { p { (lines(&attested.description)) } }
-        @if has_failures { (failed_tests(&tests, &attested.results)) }
-        @if attested.kind == JUNIT {
+        @if !listed.description.is_empty() { p { (lines(&listed.description)) } }
+        @if has_failures { (failed_tests(&tests, &attested.junit_results)) }
+        @if listed.attestation_type == JUNIT {
             section {
                 h2 { "Results" }
-                (results(&attested.results))
+                (results(&attested.junit_results))
             }
         }
         section {
             h2 { "Details" }
             dl {
                 dt { "Type" }
-                dd { (text(&attested.kind)) }
+                dd { (text(&listed.attestation_type)) }
                 dt { "Flow" }
                 dd { (text(&flow)) }
                 dt { "Trail" }
@@ -65,8 +66,8 @@ pub(super) async fn page(
                 (self::artifacts(&site, &organization, &artifacts))
                 (facts(&attested, &site.links.data(&["attachments", &organization, &id.to_string()], &[])))
             }
-            (data("Data", &attested.other_fields))
-            (data("User data", attested.user_data.as_str()))
+            (data("Data", attested.other_fields.get()))
+            (data("User data", listed.user_data.as_str()))
         }
     };
     let id = id.to_string();
@@ -78,7 +79,7 @@ pub(super) async fn page(
         alternate: Some(&alternate),
         ..Navigation::default()
     };
-    Ok(layout::page_with_navigation(&site, &attested.name, Some(&user), navigation, &content))
+    Ok(layout::page_with_navigation(&site, &listed.attestation_name, Some(&user), navigation, &content))
 }
 
 fn artifacts(site: &Site, organization: &str, artifacts: &AtMost<Fingerprint>) -> Markup {

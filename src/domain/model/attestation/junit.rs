@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Text, Timestamp, UnknownFields};
+use super::{Text, UnknownFields};
+use crate::domain::model::Timestamp;
 
 /// The fields of `data_json` that only a JUnit attestation has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Attestations, as clients send them (operation 5 and the other types) and as a list returns them (operation 2).
+//! Attestations, as clients send them (operation 5 and the other types).
 //!
 //! All types share [`AttestationFields`]. `junit` has the fields of test results, and `own_fields` those of the other types.
 
@@ -15,8 +15,7 @@ pub use self::own_fields::{
     SystemType,
 };
 use super::{
-    AnyJson, Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, Timestamp, UnknownFields,
-    UrlText,
+    AnyJson, Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, UnknownFields, UrlText,
 };
 
 /// The fields of `data_json` that every type of attestation has (interface, "JUnit attestation input").
@@ -70,30 +69,6 @@ pub struct SentAttestation<T> {
 
 /// A JUnit attestation (operation 5).
 pub type JunitAttestation = SentAttestation<JunitFields>;
-
-/// An attestation in a list (interface, "Attestation").
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[expect(missing_docs, reason = "the interface's fields, under its names")]
-pub struct Attestation {
-    pub attestation_id: String,
-    pub attestation_name: String,
-    pub attestation_type: String,
-    pub created_at: Timestamp,
-    pub description: String,
-    pub has_audit_package: bool,
-    /// Its page.
-    pub html_url: String,
-    /// Null if its type has no verdict.
-    pub is_compliant: Option<bool>,
-    pub origin_url: String,
-    /// The repository that it names.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repo_info: Option<RepositoryInfo>,
-    pub reported_by: String,
-    pub schema_version: i64,
-    pub user_data: AnyJson,
-}
 
 impl AttestationFields {
     /// The names of the fields.

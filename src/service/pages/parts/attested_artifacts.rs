@@ -23,19 +23,20 @@ pub(crate) fn results(results: &[JunitResult]) -> Markup {
 
 /// The rows of a description list: time, targets, links and the attached file, which is at `file_url`.
 pub(crate) fn facts(attested: &AttestationDetails, file_url: &str) -> Markup {
+    let listed = &attested.attestation;
     html! {
         dt { "Created" }
-        dd { (timestamp(attested.created_at)) ", by " (text(&attested.reported_by)) }
-        @if !attested.targets.is_empty() {
+        dd { (timestamp(listed.created_at)) ", by " (text(&listed.reported_by)) }
+        @if !attested.target_artifacts.is_empty() {
             dt { "Targets" }
             dd {
-                ul.plain { @for target in attested.targets.iter().take(MAX_LISTED) { li { (text(target)) } } }
-                (first_note(attested.targets.len(), "names"))
+                ul.plain { @for target in attested.target_artifacts.iter().take(MAX_LISTED) { li { (text(target)) } } }
+                (first_note(attested.target_artifacts.len(), "names"))
             }
         }
-        @if !attested.origin_url.is_empty() {
+        @if !listed.origin_url.is_empty() {
             dt { "Origin" }
-            dd { (url_link(&attested.origin_url)) }
+            dd { (url_link(&listed.origin_url)) }
         }
         (external(&attested.external_urls))
         @if let Some(file) = &attested.attachment {
