@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::site::Site;
 use crate::domain::evidence::verdict::evaluate_artifact;
 use crate::domain::model::{
-    ApprovalState, ComplianceState, Fingerprint, ListedManifest, PlatformManifest, Text, Timestamp,
+    Approval, ApprovalState, CommitHash, ComplianceState, Fingerprint, ListedManifest, PlatformManifest,
+    Text, Timestamp,
 };
-use crate::store::approvals::Approval;
 use crate::store::artifact_flows::{ArtifactFlow, KnownArtifact};
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::asserted_flows::AssertedFlow;
@@ -173,7 +173,7 @@ pub(crate) struct ArtifactHistory {
     current_runs: AtMost<CurrentRun>,
     past_runs: AtMost<PastRun>,
     attestations: AtMost<AttestationSummary>,
-    approvals: AtMost<(String, Approval)>,
+    approvals: AtMost<(String, Approval<CommitHash>)>,
 }
 
 impl ArtifactHistory {
@@ -237,7 +237,10 @@ impl ArtifactHistory {
                 ApprovalState::Unapproved => "not approved",
                 ApprovalState::Pending => "pending",
             };
-            events.push((approval.modified_at, format!("Approval {} is {state}", approval.number)));
+            events.push((
+                approval.last_modified_at,
+                format!("Approval {} is {state}", approval.release_number),
+            ));
         }
         let current = self.current_runs.listed.iter().map(|run| (&run.environment.name, run.started_at));
         let past = self.past_runs.listed.iter().map(|run| (&run.environment, run.started_at));

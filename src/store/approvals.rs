@@ -11,41 +11,10 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, Page, Timestamp};
-
-/// An approval in its latest state.
-#[derive(Debug, Clone)]
-pub struct Approval {
-    /// Its number in its flow.
-    pub number: i64,
-    /// The artifact that it is about.
-    pub target: Fingerprint,
-    /// The environment that it applies to; `None` for any.
-    pub environment: Option<EnvironmentName>,
-    /// Its state; an approval that was withdrawn, or removed from the bootstrap file, is unapproved.
-    pub state: ApprovalState,
-    /// The remaining fields.
-    pub content: ApprovalContent,
-    /// The name of the token that made it; `None` for the bootstrap file.
-    pub created_by: Option<String>,
-    /// Its withdrawal by a token.
-    pub withdrawal: Option<Withdrawal>,
-    /// When the number was first used.
-    pub created_at: Timestamp,
-    /// When it last changed.
-    pub modified_at: Timestamp,
-}
-
-/// The withdrawal of an approval.
-#[derive(Debug, Clone)]
-pub struct Withdrawal {
-    /// The name of the token.
-    pub by: String,
-    /// Its comment.
-    pub comment: String,
-    /// When.
-    pub at: Timestamp,
-}
+use crate::domain::model::{
+    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, Timestamp,
+    Withdrawal,
+};
 
 #[derive(sqlx::FromRow)]
 struct ApprovalRow {
@@ -82,23 +51,30 @@ macro_rules! columns {
 }
 
 impl ApprovalRow {
-    fn parse(self) -> Result<Approval, Error> {
+    fn parse(self) -> Result<Approval<CommitHash>, Error> {
         let environment = self.environment.map(|name| name.parse()).transpose();
-        let withdrawal = self.withdrawn_by.zip(self.closed_at).map(|(by, at)| Withdrawal {
-            by,
+        let withdrawal = self.withdrawn_by.zip(self.closed_at).map(|(withdrawn_by, timestamp)| Withdrawal {
+            withdrawn_by,
             comment: self.withdrawal_comment.unwrap_or_default(),
-            at,
+            timestamp,
         });
+        let ApprovalContent { base, artifact_name, description, commits, approvals, user_data } =
+            self.content.0;
         Ok(Approval {
-            number: self.number,
-            target: self.target,
-            environment: environment.map_err(|_| Error::Unreadable("an approval"))?,
+            release_number: self.number,
+            base_artifact: base,
+            artifact_name,
+            target_artifact: self.target,
+            description,
+            src_commit_list: commits.into_iter().map(CommitHash).collect(),
+            created_at: self.created_at,
+            last_modified_at: self.closed_at.unwrap_or(self.modified_at),
             state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { self.state },
-            content: self.content.0,
+            approvals: approvals.into_iter().map(ApprovalItem::from).collect(),
+            environment: environment.map_err(|_| Error::Unreadable("an approval"))?,
+            user_data,
             created_by: self.created_by,
             withdrawal,
-            created_at: self.created_at,
-            modified_at: self.closed_at.unwrap_or(self.modified_at),
         })
     }
 }
@@ -127,7 +103,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         number: i64,
-    ) -> Result<Option<Approval>, Error> {
+    ) -> Result<Option<Approval<CommitHash>>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -157,7 +133,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         page: Page,
-    ) -> Result<Vec<Approval>, Error> {
+    ) -> Result<Vec<Approval<CommitHash>>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -175,7 +151,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         target: Fingerprint,
-    ) -> Result<Vec<Approval>, Error> {
+    ) -> Result<Vec<Approval<CommitHash>>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -193,7 +169,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         target: Fingerprint,
-    ) -> Result<AtMost<(String, Approval)>, Error> {
+    ) -> Result<AtMost<(String, Approval<CommitHash>)>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -311,7 +287,8 @@ impl Transaction {
             WHERE organization = $4 AND flow = $5 AND number = $6 AND created_by IS NOT NULL AND withdrawn_by IS NULL
             RETURNING id";
         let withdrawn: Vec<Uuid> = on!(self, |connection| {
-            let update = sqlx::query_scalar(UPDATE).bind(withdrawal.at.micros()).bind(&withdrawal.by);
+            let update =
+                sqlx::query_scalar(UPDATE).bind(withdrawal.timestamp.micros()).bind(&withdrawal.withdrawn_by);
             let update = update.bind(&withdrawal.comment).bind(organization).bind(flow).bind(number);
             update.fetch_all(connection).await?
         });

@@ -34,6 +34,7 @@ pub struct Approval<C> {
     pub src_commit_list: Vec<C>,
     pub created_at: Timestamp,
     pub last_modified_at: Timestamp,
+    /// An approval that was withdrawn, or removed from the bootstrap file, is unapproved.
     pub state: ApprovalState,
     pub approvals: Vec<ApprovalItem>,
     /// `null`: valid for any environment.
@@ -43,6 +44,29 @@ pub struct Approval<C> {
     pub created_by: Option<String>,
     /// `null` unless a token withdrew the approval.
     pub withdrawal: Option<Withdrawal>,
+}
+
+impl<C> Approval<C> {
+    /// The same approval with other commits.
+    #[must_use]
+    pub fn with_commits<D>(self, src_commit_list: Vec<D>) -> Approval<D> {
+        Approval {
+            release_number: self.release_number,
+            base_artifact: self.base_artifact,
+            artifact_name: self.artifact_name,
+            target_artifact: self.target_artifact,
+            description: self.description,
+            src_commit_list,
+            created_at: self.created_at,
+            last_modified_at: self.last_modified_at,
+            state: self.state,
+            approvals: self.approvals,
+            environment: self.environment,
+            user_data: self.user_data,
+            created_by: self.created_by,
+            withdrawal: self.withdrawal,
+        }
+    }
 }
 
 /// The withdrawal of an approval.

@@ -9,12 +9,14 @@ use serde_json::Value;
 use super::audit::Audit;
 use super::guard::{self, Evaluating};
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp};
+use crate::domain::model::{
+    Approval, ApprovalState, CommitHash, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp,
+    Withdrawal,
+};
 use crate::service::access::Caller;
 use crate::service::app::App;
 use crate::service::http::problem::Problem;
 use crate::store::Transaction;
-use crate::store::approvals::{Approval, Withdrawal};
 use crate::store::bootstrap::{self, ApprovalContent};
 
 /// An approval to be recorded.
@@ -33,7 +35,7 @@ pub(crate) async fn find_approval(
     organization: &str,
     flow: &FlowName,
     number: i64,
-) -> Result<Approval, Problem> {
+) -> Result<Approval<CommitHash>, Problem> {
     if let Some(approval) = transaction.approval(organization, flow.as_str(), number).await? {
         return Ok(approval);
     }
@@ -63,7 +65,7 @@ pub(crate) async fn approve(
     artifact: Fingerprint,
     environment: Option<&EnvironmentName>,
     new: NewApproval,
-) -> Result<(StatusCode, Approval), Problem> {
+) -> Result<(StatusCode, Approval<CommitHash>), Problem> {
     caller.authorize_approval(organization, flow, environment)?;
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
@@ -128,7 +130,7 @@ pub(crate) async fn withdraw(
     flow: &FlowName,
     number: i64,
     comment: &Text,
-) -> Result<Approval, Problem> {
+) -> Result<Approval<CommitHash>, Problem> {
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let approval = find_approval(transaction, organization, flow, number).await?;
@@ -141,12 +143,15 @@ pub(crate) async fn withdraw(
     if approval.withdrawal.is_some() {
         return Ok(approval);
     }
-    let now = app.site.now().after(Some(approval.modified_at));
-    let withdrawal =
-        Withdrawal { by: caller.display_name.clone(), comment: comment.as_str().to_owned(), at: now };
+    let now = app.site.now().after(Some(approval.last_modified_at));
+    let withdrawal = Withdrawal {
+        withdrawn_by: caller.display_name.clone(),
+        comment: comment.as_str().to_owned(),
+        timestamp: now,
+    };
     transaction.withdraw_approval(organization, flow.as_str(), number, &withdrawal).await?;
-    let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target);
-    finish(evaluating, caller, organization, flow, (number, approval.target), change, now).await
+    let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target_artifact);
+    finish(evaluating, caller, organization, flow, (number, approval.target_artifact), change, now).await
 }
 
 /// Evaluates the artifact of a changed approval, records the change in the audit log and commits.
@@ -158,7 +163,7 @@ async fn finish(
     (number, artifact): (i64, Fingerprint),
     change: String,
     now: Timestamp,
-) -> Result<Approval, Problem> {
+) -> Result<Approval<CommitHash>, Problem> {
     let cause = Cause { kind: CauseKind::Approval, by: Some(caller.name.clone()) };
     evaluating.evaluate_attested(organization, &[artifact].into(), &guard::ALL, &cause).await?;
     let approval = find_approval(&mut evaluating.transaction, organization, flow, number).await?;

@@ -5,15 +5,13 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::model::{
-    Approval, ApprovalItem, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit, Withdrawal,
-};
+use crate::domain::model::{Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit};
 use crate::service::access::{Admitted, Read};
 use crate::service::evaluation::approval::{find_approval, require_flow};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
-use crate::store::{Transaction, approvals as stored};
+use crate::store::Transaction;
 
 /// The response of operation 8, and the list of a flow.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -54,13 +52,15 @@ pub(crate) async fn get_approval(
 pub(super) async fn with_artifacts(
     transaction: &mut Transaction,
     organization: &str,
-    approval: stored::Approval,
+    approval: Approval<CommitHash>,
 ) -> Result<Approval<SourceCommit>, Problem> {
-    let built = transaction.artifacts_built_from(organization, &approval.content.commits).await?;
-    Ok(response(approval, |commit| SourceCommit {
-        artifact_fingerprints: built.get(&commit).into_iter().flatten().copied().collect(),
-        commit_sha: commit,
-    }))
+    let commits: Vec<String> = approval.src_commit_list.iter().map(|commit| commit.0.clone()).collect();
+    let built = transaction.artifacts_built_from(organization, &commits).await?;
+    let with_artifacts = |commit_sha: String| SourceCommit {
+        artifact_fingerprints: built.get(&commit_sha).into_iter().flatten().copied().collect(),
+        commit_sha,
+    };
+    Ok(approval.with_commits(commits.into_iter().map(with_artifacts).collect()))
 }
 
 /// List the approvals of an artifact in a flow.
@@ -85,7 +85,7 @@ pub(crate) async fn list_approvals(
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
     let approvals = transaction.approvals(&organization, flow.as_str(), artifact).await?;
-    Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
+    Ok(axum::Json(Approvals(approvals)))
 }
 
 /// List the approvals of a flow. Not in the interface.
@@ -112,7 +112,7 @@ pub(crate) async fn list_approvals_of_flow(
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
     let approvals = transaction.approvals_of_flow(&organization, flow.as_str(), page).await?;
-    Ok(axum::Json(Approvals(approvals.into_iter().map(|approval| response(approval, CommitHash)).collect())))
+    Ok(axum::Json(Approvals(approvals)))
 }
 
 /// The commit of the latest approved artifact, for clients that list the commits since then.
@@ -151,28 +151,4 @@ pub(crate) async fn approved_commit(
         None => None,
     };
     Ok(axum::Json(ApprovedCommit { commit_sha }))
-}
-
-fn response<C>(approval: stored::Approval, commit: impl Fn(String) -> C) -> Approval<C> {
-    let content = approval.content;
-    Approval {
-        release_number: approval.number,
-        base_artifact: content.base,
-        artifact_name: content.artifact_name,
-        target_artifact: approval.target,
-        description: content.description,
-        src_commit_list: content.commits.into_iter().map(commit).collect(),
-        created_at: approval.created_at,
-        last_modified_at: approval.modified_at,
-        state: approval.state,
-        approvals: content.approvals.into_iter().map(ApprovalItem::from).collect(),
-        environment: approval.environment,
-        user_data: content.user_data,
-        created_by: approval.created_by,
-        withdrawal: approval.withdrawal.map(|stored::Withdrawal { by, comment, at }| Withdrawal {
-            withdrawn_by: by,
-            comment,
-            timestamp: at,
-        }),
-    }
 }

@@ -18,7 +18,9 @@ use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationForm;
 use crate::domain::evidence::access::{Operation, Role};
-use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, FlowName, Text};
+use crate::domain::model::{
+    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, FlowName, Text,
+};
 use crate::service::app::App;
 use crate::service::evaluation::approval::{self, NewApproval};
 use crate::service::http::context::SignedIn;
@@ -26,7 +28,6 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::site::Site;
 use crate::store::AtMost;
-use crate::store::approvals::Approval;
 use crate::store::bootstrap::KnownNames;
 
 /// The query parameters of the artifact's page that name an approval to be confirmed.
@@ -69,27 +70,29 @@ pub(super) async fn submit(
         approval::approve(&app, &caller, &organization, &flow, artifact, Some(&environment), new).await;
     let (_, approval) = approved.map_err(refused)?;
     let mut query = form_urlencoded::Serializer::new(String::new());
-    query.append_pair("flow", flow.as_str()).append_pair("approved", &approval.number.to_string());
+    query.append_pair("flow", flow.as_str()).append_pair("approved", &approval.release_number.to_string());
     Ok(Redirect::to(&format!("{path}?{}", query.finish())).into_response())
 }
 
 /// Confirms the approval that the query names, unless it was withdrawn.
 pub(super) fn confirmation(
-    approvals: &[(String, Approval)],
+    approvals: &[(String, Approval<CommitHash>)],
     parameters: &Parameters,
     artifact: &str,
 ) -> Result<Markup, Problem> {
     let (flow, number) = (parameters.field("flow"), parameters.number("approved")?);
     let approved = approvals.iter().find(|(name, approval)| {
-        Some(name.as_str()) == flow && Some(approval.number) == number && approval.withdrawal.is_none()
+        Some(name.as_str()) == flow
+            && Some(approval.release_number) == number
+            && approval.withdrawal.is_none()
     });
     Ok(html! {
         @if let Some((flow, approval)) = approved {
-            @for signed in &approval.content.approvals {
+            @for ApprovalItem { decision: signed, .. } in &approval.approvals {
                 p.notice role="status" {
                     "Approved " (text(artifact)) " for "
                     @match &approval.environment { Some(name) => (text(name.as_str())), None => "any environment" }
-                    ": approval " (approval.number) " of flow " (text(flow)) ", by " (text(&signed.approved_by)) ", "
+                    ": approval " (approval.release_number) " of flow " (text(flow)) ", by " (text(&signed.approved_by)) ", "
                     (timestamp(signed.timestamp))
                 }
             }
@@ -102,7 +105,7 @@ pub(super) fn section(
     site: &Site,
     user: &SignedIn,
     artifact: Fingerprint,
-    approvals: &AtMost<(String, Approval)>,
+    approvals: &AtMost<(String, Approval<CommitHash>)>,
     flows: &BTreeSet<&str>,
     known: &KnownNames,
 ) -> Markup {
@@ -110,7 +113,7 @@ pub(super) fn section(
     let rows = html! {
         @for (flow, approval) in &approvals.listed {
             tr {
-                th scope="row" { (text(flow)) " " (approval.number) }
+                th scope="row" { (text(flow)) " " (approval.release_number) }
                 td { (state(approval)) (withdrawal(site, user, artifact, flow, approval)) }
                 td {
                     @match &approval.environment {
@@ -122,10 +125,10 @@ pub(super) fn section(
                         None => "any",
                     }
                 }
-                td { (lines(&approval.content.description)) }
+                td { (lines(&approval.description)) }
                 td {
                     ul.plain {
-                        @for signed in &approval.content.approvals {
+                        @for ApprovalItem { decision: signed, .. } in &approval.approvals {
                             li {
                                 (text(&signed.approved_by)) ", " (timestamp(signed.timestamp))
                                 @if !signed.comment.is_empty() { ": " (lines(&signed.comment)) }
@@ -134,14 +137,14 @@ pub(super) fn section(
                         }
                         @if let Some(withdrawn) = &approval.withdrawal {
                             li {
-                                "withdrawn by " (text(&withdrawn.by)) ", " (timestamp(withdrawn.at))
+                                "withdrawn by " (text(&withdrawn.withdrawn_by)) ", " (timestamp(withdrawn.timestamp))
                                 @if !withdrawn.comment.is_empty() { ": " (lines(&withdrawn.comment)) }
                             }
                         }
                     }
                 }
                 td { @match &approval.created_by { Some(token) => (text(token)), None => "none (file)" } }
-                td { (timestamp(approval.modified_at)) }
+                td { (timestamp(approval.last_modified_at)) }
             }
         }
     };
@@ -157,7 +160,7 @@ pub(super) fn section(
     }
 }
 
-fn state(approval: &Approval) -> Markup {
+fn state(approval: &Approval<CommitHash>) -> Markup {
     let (class, word) = match approval.state {
         _ if approval.withdrawal.is_some() => ("bad", "withdrawn"),
         ApprovalState::Approved => ("good", "approved"),
@@ -209,17 +212,17 @@ fn withdrawal(
     user: &SignedIn,
     artifact: Fingerprint,
     flow: &str,
-    approval: &Approval,
+    approval: &Approval<CommitHash>,
 ) -> Markup {
     let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
     let may_withdraw = user.role.permits(&user.scope, Operation::Approve(flow)).is_ok()
         && user.role.permits_approval_for(&user.scope, environment).is_ok();
-    let label = format!("Reason to withdraw approval {} of flow {flow}", approval.number);
+    let label = format!("Reason to withdraw approval {} of flow {flow}", approval.release_number);
     html! {
         @if may_withdraw && approval.created_by.is_some() && approval.withdrawal.is_none() {
             form.withdraw method="post" action=(urls::artifact(site, &user.organization, &artifact)) {
                 input type="hidden" name="flow" value=(flow);
-                input type="hidden" name="withdraw" value=(approval.number);
+                input type="hidden" name="withdraw" value=(approval.release_number);
                 input name="comment" aria-label=(label) placeholder="Reason" maxlength=(MAX_COMMENT_CHARS) autocomplete="off";
                 button type="submit" { "Withdraw" }
             }

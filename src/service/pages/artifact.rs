@@ -19,10 +19,9 @@ use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::ReportedArtifact;
-use crate::domain::model::{Fingerprint, GitCommit, PlatformManifest};
+use crate::domain::model::{Approval, CommitHash, Fingerprint, GitCommit, PlatformManifest};
 use crate::service::http::parameters::Parameters;
 use crate::service::site::Site;
-use crate::store::approvals::Approval;
 use crate::store::artifact_flows::ArtifactFlow;
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attestation_lists::AttestationSummary;
@@ -43,7 +42,7 @@ struct ArtifactData {
     /// The flows that attested or reported it.
     flows: Vec<ArtifactFlow>,
     attestations: AtMost<AttestationSummary>,
-    approvals: AtMost<(String, Approval)>,
+    approvals: AtMost<(String, Approval<CommitHash>)>,
     current_runs: AtMost<CurrentRun>,
     past_runs: AtMost<PastRun>,
     /// The rules of the environments where it runs, with their results, of the first environments.
