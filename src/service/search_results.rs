@@ -1,7 +1,7 @@
 //! Searches artifacts, pods, flows and trails by a text, for the page and the operation.
 
 use crate::domain::model::Fingerprint;
-use crate::store::search::{Artifact, Pod, SearchText, Trail};
+use crate::store::search::{Artifact, PodRun, SearchText, Trail};
 use crate::store::{AtMost, Error, Transaction};
 
 /// Minimum number of hex digits of a digest or commit.
@@ -17,7 +17,7 @@ pub(crate) struct SearchResults {
     pub(crate) built: Option<AtMost<(String, Fingerprint)>>,
     pub(crate) trails_of_commits: Option<AtMost<Trail>>,
     pub(crate) images: AtMost<Artifact>,
-    pub(crate) pods: AtMost<Pod>,
+    pub(crate) pods: AtMost<PodRun>,
     pub(crate) flows: AtMost<String>,
     pub(crate) trails: AtMost<Trail>,
 }
@@ -40,6 +40,11 @@ impl SearchResults {
             ),
             None => (None, None),
         };
+        let mut trails = transaction.find_trails(organization, &text).await?;
+        // A trail may be named by its commit.
+        if let Some(of_commits) = &trails_of_commits {
+            trails.listed.retain(|trail| !of_commits.listed.contains(trail));
+        }
         Ok(Self {
             digests,
             built,
@@ -47,7 +52,7 @@ impl SearchResults {
             images: transaction.find_images(organization, &text).await?,
             pods: transaction.find_pods(organization, &text).await?,
             flows: transaction.find_flows(organization, &text).await?,
-            trails: transaction.find_trails(organization, &text).await?,
+            trails,
         })
     }
 }

@@ -1,9 +1,11 @@
 //! Selects a snapshot by an expression, and reads what ran then.
 //!
-//! Called by the operations that read, compare or export snapshots. The latest snapshot is read as of now, an earlier one
+//! Called by the operations that read, compare or export snapshots, and by the page that compares them. The latest snapshot is read as of now, an earlier one
 //! as of its receipt, and a point in time as of that time.
 
 use std::collections::{BTreeMap, HashMap};
+
+use sqlx::types::Uuid;
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
@@ -36,15 +38,57 @@ pub(super) struct SelectedSnapshot {
     is_confirmed: bool,
 }
 
-/// The content of a snapshot.
+/// The pods of each artifact, by namespace and name, with the first of the artifact's names.
+pub(super) type Artifacts = BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)>;
+
+/// What ran in an environment at a point in time.
 #[derive(Debug)]
 pub(super) struct Content {
-    /// The pods of each artifact, by namespace and name, with the first of the artifact's names.
-    pub(super) artifacts: BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)>,
+    pub(super) artifacts: Artifacts,
+    /// The number of pods.
+    pub(super) pods: usize,
     pub(super) workloads: HashMap<Fingerprint, PodWorkload>,
     pub(super) verdicts: HashMap<Fingerprint, Verdict>,
     /// The flows and origins of artifacts.
     pub(super) known: HashMap<Fingerprint, KnownArtifact>,
+}
+
+/// A pod counts once for each artifact in it.
+fn by_artifact(pods: &[Pod], workloads: &HashMap<Fingerprint, PodWorkload>) -> Artifacts {
+    let mut artifacts = Artifacts::new();
+    for pod in pods {
+        let Some(workload) = workloads.get(&pod.workload) else { continue };
+        let mut of_pod: BTreeMap<Fingerprint, &str> = BTreeMap::new();
+        for (name, artifact) in &workload.digests {
+            // Keeps the first name, since the names are sorted.
+            of_pod.entry(*artifact).or_insert(name);
+        }
+        for (artifact, name) in of_pod {
+            let (known, pods) = artifacts.entry(artifact).or_insert_with(|| (name.into(), Vec::new()));
+            if name < &**known {
+                *known = name.into();
+            }
+            pods.push(pod.clone());
+        }
+    }
+    artifacts
+}
+
+impl Content {
+    pub(super) async fn read(
+        transaction: &mut Transaction,
+        organization: &str,
+        environment: Uuid,
+        at: Timestamp,
+    ) -> Result<Self, store::Error> {
+        let (pods, workloads) = transaction.pods_at(organization, environment, at).await?;
+        let verdicts = transaction.verdicts(organization, environment, Some(at)).await?;
+        let fingerprints =
+            workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
+        let known = transaction.known_artifacts(organization, &fingerprints).await?;
+        let artifacts = by_artifact(&pods, &workloads);
+        Ok(Self { artifacts, pods: pods.len(), workloads, verdicts, known })
+    }
 }
 
 /// The environment with this name.
@@ -159,28 +203,7 @@ impl SelectedSnapshot {
         transaction: &mut Transaction,
         organization: &str,
     ) -> Result<Content, store::Error> {
-        let (pods, workloads) = transaction.pods_at(organization, self.environment.id, self.at).await?;
-        let verdicts = transaction.verdicts(organization, self.environment.id, Some(self.at)).await?;
-        let fingerprints =
-            workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
-        let known = transaction.known_artifacts(organization, &fingerprints).await?;
-        let mut artifacts: BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)> = BTreeMap::new();
-        for pod in pods {
-            let Some(workload) = workloads.get(&pod.workload) else { continue };
-            let mut of_pod: BTreeMap<Fingerprint, &str> = BTreeMap::new();
-            for (name, artifact) in &workload.digests {
-                // Keeps the first name, since the names are sorted.
-                of_pod.entry(*artifact).or_insert(name);
-            }
-            for (artifact, name) in of_pod {
-                let (known, pods) = artifacts.entry(artifact).or_insert_with(|| (name.into(), Vec::new()));
-                if name < &**known {
-                    *known = name.into();
-                }
-                pods.push(pod.clone());
-            }
-        }
-        Ok(Content { artifacts, workloads, verdicts, known })
+        Content::read(transaction, organization, self.environment.id, self.at).await
     }
 
     /// The verdict on an artifact at the time of the snapshot.
@@ -199,5 +222,32 @@ impl SelectedSnapshot {
         };
         let stored = if self.is_current { self.environment.compliance } else { past };
         stored.confirmed(self.is_confirmed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pod_counts_once_per_artifact_under_the_first_name() {
+        let hash = |number: u8| Fingerprint::from([number; 32]);
+        let workload = |digests: &[(&str, u8)]| PodWorkload {
+            digests: digests.iter().map(|(name, number)| ((*name).into(), hash(*number))).collect(),
+            owners: Vec::new(),
+        };
+        let pod = |number: u8| Pod {
+            namespace: "shop".into(),
+            name: "cart".into(),
+            created_at: Timestamp::EPOCH,
+            workload: hash(number),
+        };
+        let workloads = HashMap::from([
+            (hash(8), workload(&[("b", 1), ("c", 1), ("d", 2)])),
+            (hash(9), workload(&[("a", 1)])),
+        ]);
+        let artifacts = by_artifact(&[8, 8, 8, 9, 9].map(pod), &workloads);
+        let totals: Vec<_> = artifacts.values().map(|(name, pods)| (&**name, pods.len())).collect();
+        assert_eq!(totals, [("a", 5), ("d", 3)]);
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::columns::Json;
 use super::like_pattern::{anywhere, literal};
 use super::row_limit::{AtMost, one_more_than};
@@ -30,15 +32,16 @@ pub struct Artifact {
     pub name: String,
 }
 
-/// A running or ended pod.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Pod {
+/// Where and when a pod ran.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct PodRun {
     /// The environment.
     pub environment: String,
     /// The namespace.
     pub namespace: String,
     /// Its name.
     #[sqlx(rename = "pod")]
+    #[serde(skip)]
     pub name: String,
     /// When it started.
     pub started_at: Timestamp,
@@ -188,7 +191,11 @@ impl Transaction {
     }
 
     /// The pods with a matching name, running pods first.
-    pub async fn find_pods(&mut self, organization: &str, text: &SearchText) -> Result<AtMost<Pod>, Error> {
+    pub async fn find_pods(
+        &mut self,
+        organization: &str,
+        text: &SearchText,
+    ) -> Result<AtMost<PodRun>, Error> {
         // Joins the workloads only of the pods within the limit.
         macro_rules! select {
             ($($pods:expr),+) => {
@@ -235,7 +242,7 @@ impl Transaction {
             };
         }
         let (running, ended) = (statement!(self, running), statement!(self, ended));
-        let mut pods: Vec<Pod> =
+        let mut pods: Vec<PodRun> =
             fetch_all!(self, running, organization, &text.pattern, one_more_than(MAX_RESULTS));
         if pods.len() <= MAX_RESULTS {
             let share = self.scanned_per_environment(organization).await?;

@@ -1,6 +1,5 @@
 //! Reads the snapshots of one environment, and the changes and events between them.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -97,15 +96,6 @@ pub struct Gap {
     /// Total length of the gaps of this snapshot.
     #[sqlx(try_from = "Micros")]
     pub sum: Duration,
-}
-
-/// Pods with the same digests at two points in time.
-#[derive(Debug, Clone)]
-pub struct Workload {
-    /// Image names, and the digest under each.
-    pub digests: BTreeMap<Box<str>, Fingerprint>,
-    /// Number of pods at the first and at the second point in time.
-    pub pods: (i64, i64),
 }
 
 impl Transaction {
@@ -290,43 +280,5 @@ impl Transaction {
             query.build().fetch_all(connection).await.and_then(all_from_rows)?
         });
         Ok(rows.into_iter().map(|(Json(event),)| event).collect())
-    }
-
-    /// The workloads of an environment at either of two points in time.
-    pub async fn workloads_at_either(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        (one, other): (Timestamp, Timestamp),
-    ) -> Result<Vec<Workload>, Error> {
-        // Running and ended pods have an index each. The CROSS JOIN makes SQLite look up only the workloads of these
-        // pods.
-        let rows: Vec<(String, i64, i64)> = rows!(
-            self,
-            "digests, one, other",
-            "SELECT w.digests, r.one, r.other
-             FROM (SELECT workload,
-                          SUM(CASE WHEN started_at <= $3 AND (ended_at IS NULL OR ended_at > $3) THEN 1 ELSE 0 END) AS one,
-                          SUM(CASE WHEN started_at <= $4 AND (ended_at IS NULL OR ended_at > $4) THEN 1 ELSE 0 END) AS other
-                   FROM (SELECT * FROM pod_runs
-                         WHERE organization = $1 AND environment = $2 AND started_at <= $6 AND ended_at IS NULL
-                         UNION ALL
-                         SELECT * FROM pod_runs
-                         WHERE organization = $1 AND environment = $2 AND started_at <= $6 AND ended_at IS NOT NULL
-                           AND ended_at > $5 AND (started_at <= $5 OR ended_at > $6)) p
-                   GROUP BY workload) r
-               CROSS JOIN workloads w
-             WHERE w.organization = $1 AND w.hash = r.workload",
-            |query| {
-                // $5 and $6 in order of time: exclude pods that ran at neither before they are counted.
-                let query = query.bind(organization).bind(environment).bind(one.micros()).bind(other.micros());
-                query.bind(one.min(other).micros()).bind(one.max(other).micros())
-            }
-        );
-        let read = |(digests, one, other): (String, i64, i64)| {
-            let digests = serde_json::from_str(&digests).map_err(|_| Error::Unreadable("digests"))?;
-            Ok(Workload { digests, pods: (one, other) })
-        };
-        rows.into_iter().map(read).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Search by fingerprint or commit, and by name: extensions of the interface.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -17,7 +17,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::search_results::{MAX_QUERY_CHARS, SearchResults};
 use crate::service::site::Site;
 use crate::store::AtMost;
-use crate::store::search::{Artifact, Pod, Trail};
+use crate::store::search::{Artifact, PodRun, Trail};
 
 /// The artifacts that a search found.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -178,18 +178,6 @@ pub(crate) struct TextMatch {
     html_url: Option<String>,
 }
 
-/// Where and when a pod ran.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct PodRun {
-    environment: String,
-    namespace: String,
-    started_at: Timestamp,
-    /// Null while it runs
-    ended_at: Option<Timestamp>,
-    /// Its digests by image name
-    digests: BTreeMap<String, Fingerprint>,
-}
-
 /// Search names of images, pods, flows and trails that contain a text, and digests and commits that start with it. Not in the
 /// interface.
 #[utoipa::path(
@@ -212,12 +200,8 @@ pub(crate) async fn search_text(
         return Err(Problem::field("q", &format!("expected 1 to {MAX_QUERY_CHARS} characters")));
     }
     let mut transaction = site.store.read().await?;
-    let mut found = SearchResults::read(&mut transaction, &organization, query).await?;
+    let found = SearchResults::read(&mut transaction, &organization, query).await?;
     drop(transaction);
-    // A trail may be named by its commit.
-    if let Some(of_commits) = &found.trails_of_commits {
-        found.trails.listed.retain(|trail| !of_commits.listed.contains(trail));
-    }
     let of = |kind, name: String| TextMatch { kind, name, ..TextMatch::default() };
     let page = |artifact| Some(site.links.artifact_page(&organization, artifact));
     let artifact = |kind, name, fingerprint| TextMatch {
@@ -237,10 +221,8 @@ pub(crate) async fn search_text(
     matches.add("trail", found.trails_of_commits, trail);
     matches.add("image", Some(found.images), named("image"));
     matches.add("pod", Some(found.pods), |pod| {
-        let Pod { environment, namespace, name, started_at, ended_at, digests } = pod;
-        let html_url = Some(site.links.environment_page(&organization, &environment));
-        let run = PodRun { environment, namespace, started_at, ended_at, digests };
-        TextMatch { pod: Some(run), html_url, ..of("pod", name) }
+        let html_url = Some(site.links.environment_page(&organization, &pod.environment));
+        TextMatch { html_url, pod: Some(pod.clone()), ..of("pod", pod.name) }
     });
     matches.add("flow", Some(found.flows), |flow| of("flow", flow));
     matches.add("trail", Some(found.trails), trail);

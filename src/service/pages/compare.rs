@@ -1,7 +1,5 @@
 //! The comparison of two snapshots of an environment.
 
-use std::collections::HashMap;
-
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -18,17 +16,17 @@ use super::parts::snapshot::{comparison_form, facts, status_badge};
 use super::parts::table::verdict;
 use super::parts::urls::{EnvironmentLinks, digest_link};
 use super::pure::running::Verdicts;
-use super::pure::snapshot_diff::{self, Artifacts, DiffPage, DiffRow, Difference, artifacts, rows, total};
+use super::pure::snapshot_diff::{self, DiffPage, DiffRow, Difference, rows, total};
 use super::session::OrganizationPage;
-use crate::domain::evidence::environment_status::Verdict;
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::Timestamp;
 use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::intervals::{MAX_GAPS, SnapshotGaps, view_time};
+use crate::service::selected_snapshot::Content;
 use crate::service::site::Site;
 use crate::store::Transaction;
-use crate::store::timeline::{AvailableSnapshots, Snapshot, Workload};
+use crate::store::timeline::{AvailableSnapshots, Snapshot};
 
 /// The parameters of the URL.
 #[derive(Debug, Clone, Copy)]
@@ -40,15 +38,15 @@ struct ComparisonQuery {
     page: usize,
 }
 
-/// A snapshot and the verdicts of its artifacts.
+/// A snapshot and its content.
 struct Side {
     snapshot: Snapshot,
     gaps: SnapshotGaps,
-    /// The time for which artifacts and verdicts are read.
+    /// The time for which the content is read.
     at: Timestamp,
     /// Whether that time is not in a gap.
     is_confirmed: bool,
-    verdicts: HashMap<Fingerprint, Verdict>,
+    content: Content,
 }
 
 /// The comparison; only the form if the URL has no snapshots.
@@ -75,18 +73,16 @@ pub(super) async fn page(
             let from =
                 Side::read(&mut transaction, (&organization, environment.id), from, &available).await?;
             let to = Side::read(&mut transaction, (&organization, environment.id), to, &available).await?;
-            let workloads =
-                transaction.workloads_at_either(&organization, environment.id, (from.at, to.at)).await?;
-            sides = Some((from, to, workloads));
+            sides = Some((from, to));
         }
     }
     // Comparing all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
-    if let Some((from, to, workloads)) = sides {
+    if let Some((from, to)) = sides {
         let (site, organization, name) = (site.clone(), organization.clone(), name.clone());
         let compare = move || {
             let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
-            Comparison { links, query, from: &from, to: &to, status }.markup(workloads)
+            Comparison { links, query, from: &from, to: &to, status }.markup()
         };
         result = compute(compare).await?;
     }
@@ -174,16 +170,16 @@ impl Side {
             .ok_or(Refusal::NotFound)?;
         let all_gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
         let at = view_time(&snapshot, available);
-        let verdicts = transaction.verdicts(organization, environment, Some(at)).await?;
+        let content = Content::read(transaction, organization, environment, at).await?;
         let gaps = SnapshotGaps::new(&snapshot, &all_gaps);
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
             || transaction.history_at(organization, environment, at).await?.gap.is_none();
-        Ok(Self { snapshot, gaps, at, is_confirmed, verdicts })
+        Ok(Self { snapshot, gaps, at, is_confirmed, content })
     }
 
     fn verdicts(&self) -> Verdicts<'_> {
-        Verdicts { stored: &self.verdicts, is_confirmed: self.is_confirmed }
+        Verdicts { stored: &self.content.verdicts, is_confirmed: self.is_confirmed }
     }
 }
 
@@ -202,16 +198,16 @@ impl Comparison<'_> {
         (self.from.snapshot.number, self.to.snapshot.number)
     }
 
-    fn markup(&self, workloads: Vec<Workload>) -> Markup {
+    fn markup(&self) -> Markup {
         let (from, to) = self.numbers();
-        let sum = |of: fn(&Workload) -> i64| workloads.iter().map(of).sum();
-        let pods: (i64, i64) = (sum(|workload| workload.pods.0), sum(|workload| workload.pods.1));
-        let artifacts = artifacts(workloads);
-        let rows = rows((&artifacts.0, self.from.verdicts()), (&artifacts.1, self.to.verdicts()));
+        let rows = rows(
+            (&self.from.content.artifacts, self.from.verdicts()),
+            (&self.to.content.artifacts, self.to.verdicts()),
+        );
         let page = snapshot_diff::page(&rows, self.query.only, self.query.page);
         html! {
             p { a href=(self.links.comparison(to, from)) { "Swap snapshots" } }
-            div.sides { (self.side(self.from, &artifacts.0, pods.0)) (self.side(self.to, &artifacts.1, pods.1)) }
+            div.sides { (self.side(self.from)) (self.side(self.to)) }
             @if from == to { p { "Both are the same snapshot." } }
             ul.counts aria-label="Differences" {
                 @for difference in Difference::ALL {
@@ -253,15 +249,16 @@ impl Comparison<'_> {
         }
     }
 
-    fn side(&self, side: &Side, artifacts: &Artifacts, pods: i64) -> Markup {
-        let Side { snapshot, gaps, at, .. } = side;
-        let artifacts = count(i64::try_from(artifacts.len()).unwrap_or(i64::MAX), "artifact", "artifacts");
+    fn side(&self, side: &Side) -> Markup {
+        let Side { snapshot, gaps, at, content, .. } = side;
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let artifacts = count(number(content.artifacts.len()), "artifact", "artifacts");
         html! {
             article.snapshot {
                 h2 { "Snapshot " (snapshot.number) " " (status_badge(snapshot)) }
                 (facts(snapshot, gaps, self.status))
                 p {
-                    (artifacts) " in " (count(pods, "pod", "pods"))
+                    (artifacts) " in " (count(number(content.pods), "pod", "pods"))
                     " at " (timestamp(*at))
                 }
                 p { a href=(self.links.at(*at)) { "Running artifacts" } }
@@ -309,12 +306,12 @@ impl Comparison<'_> {
 
     fn row(&self, row: &DiffRow<'_>) -> Markup {
         let (numbers, (from, to)) = (self.numbers(), row.pods);
-        let side = |side: &Side, pods: Option<i64>| {
+        let side = |side: &Side, pods: Option<usize>| {
             let missing = "not evaluated";
             let verdict = pods.map(|_| verdict(&side.verdicts(), &row.artifact, missing));
             html! { td data-name={ "Verdict at receipt of " (side.snapshot.number) } { @if let Some(verdict) = verdict { (verdict) } @else { "–" } } }
         };
-        let pods = |number: i64, pods: Option<i64>| {
+        let pods = |number: i64, pods: Option<usize>| {
             html! { td data-name={ "Pods in " (number) } { @if let Some(pods) = pods { (pods) } @else { "–" } } }
         };
         html! {

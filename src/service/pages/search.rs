@@ -14,7 +14,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::search_results::{MAX_QUERY_CHARS, MIN_DIGITS, SearchResults};
 use crate::service::site::Site;
 use crate::store::AtMost;
-use crate::store::search::{Artifact, MAX_SCANNED, Pod, Trail};
+use crate::store::search::{Artifact, MAX_SCANNED, PodRun, Trail};
 
 /// The results, in one group per kind.
 pub(super) async fn page(
@@ -90,7 +90,7 @@ fn trail(site: &Site, organization: &str, trail: &Trail) -> Markup {
     html! { a href=(urls::trail(site, organization, &trail.flow, &trail.name)) { (text(&trail.name)) } " in " (text(&trail.flow)) }
 }
 
-fn pod(site: &Site, organization: &str, pod: &Pod) -> Markup {
+fn pod(site: &Site, organization: &str, pod: &PodRun) -> Markup {
     let links = EnvironmentLinks { site, organization, environment: &pod.environment };
     html! {
         (text(&pod.namespace)) "/" (text(&pod.name)) " in " (links.link())

@@ -172,7 +172,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: snapshots": read, |t| t.snapshots("acme", prod.id, (1, 1));
         "page: changes": read, |t| t.changes("acme", prod.id, (1, 1), (started, now), 10);
         "page: scalings": read, |t| t.scalings("acme", prod.id, (1, 1), 10);
-        "page: comparison": read, |t| t.workloads_at_either("acme", prod.id, (started, now));
+        "page: comparison": read, |t| t.pods_at("acme", prod.id, started);
         "page: names of an artifact": read, |t| t.image_names("acme", artifact);
         "page: current runs": read, |t| t.current_runs("acme", artifact);
         "page: past runs": read, |t| t.past_runs("acme", artifact);
@@ -194,7 +194,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "search: flows": read, |t| t.find_flows("acme", &absent);
         "search: commits": read, |t| t.find_artifacts_of_commit("acme", "0123456", None);
         "flows": read, |t| t.flows("acme", FlowFilter::Part(""), Some(Page::default()));
-        "size of flows": read, |t| t.size_of_flows("acme", FlowFilter::Name("cart"), None);
+        "number of flows": read, |t| t.count_flows("acme", FlowFilter::Name("cart"));
         "artifacts of a flow": read, |t| t.artifacts_of_flow("acme", "cart", Page::default());
         "artifacts of a repository": read, |t| t.built_from("acme", &[repository], Page::default());
         "last deployment of a flow": read, |t| t.last_deployment("acme", "cart");

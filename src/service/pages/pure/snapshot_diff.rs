@@ -1,15 +1,11 @@
 //! The difference of two snapshots: artifacts in the first, in the second, and in both.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use super::running::Verdicts;
 use crate::domain::model::Fingerprint;
 use crate::service::pages::parts::pagination::{Pagination, ROWS_PER_PAGE};
-use crate::store::timeline::Workload;
-
-/// Artifacts at a point in time: the first name in alphabetical order, and the number of pods.
-pub(crate) type Artifacts = BTreeMap<Fingerprint, (Box<str>, i64)>;
+use crate::service::selected_snapshot::Artifacts;
 
 /// The most important difference of an artifact, in the order of the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +32,7 @@ pub(crate) struct DiffRow<'a> {
     /// The name in the first snapshot, if it differs.
     pub(crate) former_name: Option<&'a str>,
     /// The number of pods in the first and in the second snapshot.
-    pub(crate) pods: (Option<i64>, Option<i64>),
+    pub(crate) pods: (Option<usize>, Option<usize>),
 }
 
 /// A page of rows.
@@ -48,33 +44,6 @@ pub(crate) struct DiffPage<'a> {
 
 impl Difference {
     pub(crate) const ALL: [Self; 5] = [Self::OnlyFrom, Self::OnlyTo, Self::Pods, Self::Verdict, Self::Same];
-}
-
-/// The artifacts at two points in time. A pod counts once for each artifact in it.
-pub(crate) fn artifacts(workloads: Vec<Workload>) -> (Artifacts, Artifacts) {
-    let (mut from, mut to) = (Artifacts::new(), Artifacts::new());
-    for Workload { digests, pods } in workloads {
-        let mut by_artifact: BTreeMap<Fingerprint, Box<str>> = BTreeMap::new();
-        for (name, artifact) in digests {
-            // Keeps the first name, since the names are sorted.
-            by_artifact.entry(artifact).or_insert(name);
-        }
-        for (artifact, name) in by_artifact {
-            count(&mut from, artifact, &name, pods.0);
-            count(&mut to, artifact, &name, pods.1);
-        }
-    }
-    (from, to)
-}
-
-fn count(artifacts: &mut Artifacts, artifact: Fingerprint, name: &str, pods: i64) {
-    if pods > 0 {
-        let (known, sum) = artifacts.entry(artifact).or_insert_with(|| (name.into(), 0));
-        if name < &**known {
-            *known = name.into();
-        }
-        *sum += pods;
-    }
 }
 
 /// All artifacts of both snapshots, sorted by difference and name.
@@ -89,14 +58,14 @@ pub(crate) fn rows<'a>(
         let difference = match (before, after) {
             (_, None) => Difference::OnlyFrom,
             (None, _) => Difference::OnlyTo,
-            (Some((_, before)), Some((_, after))) if before != after => Difference::Pods,
+            (Some((_, before)), Some((_, after))) if before.len() != after.len() => Difference::Pods,
             _ if from_verdicts.compliance(artifact) != to_verdicts.compliance(artifact) => {
                 Difference::Verdict
             }
             _ => Difference::Same,
         };
         let former_name = before.map(|(name, _)| &**name).filter(|former| *former != &**name);
-        let pods = (before.map(|(_, pods)| *pods), after.map(|(_, pods)| *pods));
+        let pods = (before.map(|(_, pods)| pods.len()), after.map(|(_, pods)| pods.len()));
         Some(DiffRow { difference, artifact: *artifact, name, former_name, pods })
     };
     let mut rows: Vec<_> = removed.chain(to.keys()).filter_map(row).collect();
@@ -129,14 +98,24 @@ mod tests {
     use super::*;
     use crate::domain::evidence::compliance::Compliance;
     use crate::domain::evidence::environment_status::Verdict;
+    use crate::domain::evidence::snapshot::report::Pod;
+    use crate::domain::model::Timestamp;
 
     fn artifact(number: u8) -> Fingerprint {
         Fingerprint::from([number; 32])
     }
 
-    fn workload(digests: &[(&str, u8)], from: i64, to: i64) -> Workload {
-        let digests = digests.iter().map(|(name, number)| ((*name).into(), artifact(*number))).collect();
-        Workload { digests, pods: (from, to) }
+    fn artifacts(listed: &[(&str, u8, usize)]) -> Artifacts {
+        let pod = Pod {
+            namespace: "".into(),
+            name: "".into(),
+            created_at: Timestamp::EPOCH,
+            workload: Fingerprint::from([0; 32]),
+        };
+        let listed = listed.iter();
+        listed
+            .map(|&(name, number, pods)| (artifact(number), (name.into(), vec![pod.clone(); pods])))
+            .collect()
     }
 
     fn verdicts(bad: &[u8]) -> HashMap<Fingerprint, Verdict> {
@@ -145,26 +124,20 @@ mod tests {
     }
 
     #[test]
-    fn pod_counts_once_per_artifact_under_the_first_name() {
-        let (from, to) =
-            artifacts(vec![workload(&[("b", 1), ("c", 1), ("d", 2)], 3, 1), workload(&[("a", 1)], 2, 0)]);
-        let totals = |artifacts: &Artifacts| -> Vec<(String, i64)> {
-            artifacts.values().map(|(name, pods)| (name.to_string(), *pods)).collect()
-        };
-        assert_eq!(totals(&from), [("a".to_owned(), 5), ("d".to_owned(), 3)]);
-        assert_eq!(totals(&to), [("b".to_owned(), 1), ("d".to_owned(), 1)]);
-    }
-
-    #[test]
     fn each_artifact_has_one_row_with_its_most_important_difference() {
-        let (from, to) = artifacts(vec![
-            workload(&[("gone", 1)], 1, 0),
-            workload(&[("scaled", 2)], 1, 3),
-            workload(&[("evaluated", 3)], 1, 1),
-            workload(&[("old-tag", 4)], 1, 0),
-            workload(&[("new-tag", 4)], 0, 1),
-            workload(&[("same", 5)], 2, 2),
-            workload(&[("new", 6)], 0, 4),
+        let from = artifacts(&[
+            ("gone", 1, 1),
+            ("scaled", 2, 1),
+            ("evaluated", 3, 1),
+            ("old-tag", 4, 1),
+            ("same", 5, 2),
+        ]);
+        let to = artifacts(&[
+            ("scaled", 2, 3),
+            ("evaluated", 3, 1),
+            ("new-tag", 4, 1),
+            ("same", 5, 2),
+            ("new", 6, 4),
         ]);
         let (good, bad) = (verdicts(&[]), verdicts(&[2, 3]));
         let (good, bad) =
@@ -193,7 +166,8 @@ mod tests {
 
     #[test]
     fn page_number_is_limited_to_the_last_page() {
-        let (from, to) = artifacts((0..=250).map(|number| workload(&[("x", number)], 0, 1)).collect());
+        let to: Vec<_> = (0..=250).map(|number| ("x", number, 1)).collect();
+        let (from, to) = (Artifacts::new(), artifacts(&to));
         let none = HashMap::new();
         let verdicts = Verdicts { stored: &none, is_confirmed: true };
         let rows = rows((&from, verdicts), (&to, verdicts));
