@@ -83,6 +83,15 @@ async fn fields_of_newer_clients_are_kept_and_returned(database: Database) {
     assert_eq!(serde_json::from_str::<Value>(&stored[0]).unwrap(), data["git_commit_info"]);
 }
 
+async fn large_data_of_a_type_is_returned(database: Database) {
+    let service = TestService::start(database).await;
+    service.attest(ATTESTER, "cart", "t", form(&junit(&json!(null)))).await.expect(201);
+    let data = json!({"attestation_name": "large", "type_name": "cov", "attestation_data": "x".repeat(70_000)});
+    attest(&service, "custom", &data).await.expect(201);
+    let read = service.read("/attestations/acme/cart/trail/t/large").await;
+    assert_eq!(read[0]["other_fields"]["attestation_data"], data["attestation_data"]);
+}
+
 async fn invalid_attestation_of_a_type_is_rejected_and_not_recorded(database: Database) {
     let service = TestService::start(database).await;
     let missing = attest(&service, "generic", &json!({"attestation_name": "g", "is_compliant": true}))
@@ -184,6 +193,7 @@ super::on_both!(
 );
 
 super::on_sqlite!(
+    large_data_of_a_type_is_returned,
     invalid_attestation_of_a_type_is_rejected_and_not_recorded,
     identifier_of_an_owned_repository_is_rejected_under_another_name,
 );
