@@ -145,6 +145,9 @@ CREATE TABLE environments (
     min_artifacts BIGINT,
     max_drop_percent BIGINT,
 
+    -- The latest time of its records: each report, evaluation and silence is later, whatever the clock. 0: none yet.
+    changed_at BIGINT NOT NULL DEFAULT 0,
+
     -- The last report: time of receipt, name of its token, hash of its bytes, hash of its decoded content.
     last_report_at BIGINT,
     reported_by TEXT,

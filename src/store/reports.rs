@@ -29,8 +29,12 @@ pub struct LockedEnvironment {
     pub snapshot: i64,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
-    /// When it was last evaluated.
-    pub evaluated_at: Option<Timestamp>,
+    /// The latest time of its records.
+    pub changed_at: Timestamp,
+    /// The last report before a silence that was recorded; `None` if it is not silent.
+    pub silent_since: Option<Timestamp>,
+    /// When it was created.
+    pub created_at: Timestamp,
     /// The declared limits of its number of artifacts.
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
@@ -53,12 +57,12 @@ pub struct ReceivedReport<'a> {
     pub report_hash: Fingerprint,
 }
 
-// The time of the last report always changes, since a silence ends only with another report.
 const CONFIRM: &str = "
     UPDATE environments
-    SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END
+    SET last_report_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END,
+        changed_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
-      AND last_report_at >= $1 - COALESCE(silent_after, $6)";
+      AND last_report_at >= CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END - COALESCE(silent_after, $6)";
 
 const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
@@ -74,7 +78,9 @@ struct EnvironmentRow {
     report_hash: Option<Fingerprint>,
     snapshot: i64,
     compliance: Compliance,
-    evaluated_at: Option<Timestamp>,
+    changed_at: Timestamp,
+    silent_since: Option<Timestamp>,
+    created_at: Timestamp,
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
@@ -94,7 +100,9 @@ impl EnvironmentRow {
             report_hash: self.report_hash,
             snapshot: self.snapshot,
             compliance: self.compliance,
-            evaluated_at: self.evaluated_at,
+            changed_at: self.changed_at,
+            silent_since: self.silent_since,
+            created_at: self.created_at,
             expected: ExpectedArtifacts {
                 min_artifacts: limit(self.min_artifacts).map_err(unreadable)?,
                 max_drop: limit(self.max_drop_percent).map_err(unreadable)?,
@@ -160,9 +168,9 @@ impl Transaction {
         macro_rules! select {
             ($end:literal) => {
                 concat!(
-                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, evaluated_at,
-                            min_artifacts, max_drop_percent, reference_artifacts, absence,
-                            CAST(CASE WHEN evaluated_at IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
+                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
+                            silent_since, created_at, min_artifacts, max_drop_percent, reference_artifacts, absence,
+                            CAST(CASE WHEN compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
                                         AND NOT EXISTS (SELECT 1 FROM evaluation_queue q
                                                         WHERE q.organization = e.organization AND q.environment = e.id)
                                       THEN 1 ELSE 0 END AS BIGINT) AS is_evaluated
@@ -223,7 +231,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE environments
-            SET last_report_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
+            SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
             WHERE organization = $6 AND id = $7";
         on!(self, |connection| {
             let update =

@@ -78,8 +78,8 @@ pub struct GovernedArtifact {
     pub snapshot: i64,
     /// The compliance of the environment.
     pub compliance: Compliance,
-    /// When the environment was last evaluated.
-    pub evaluated_at: Option<Timestamp>,
+    /// The latest time of the environment's records.
+    pub changed_at: Timestamp,
     /// The running artifacts of the environment by compliance.
     pub counts: ComplianceCounts,
     /// Whether the environment must be evaluated as a whole: it is queued already, or it runs too few artifacts.
@@ -105,7 +105,7 @@ macro_rules! has_policy {
 macro_rules! governed_artifacts {
     ($artifacts:literal) => {
         concat!(
-            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.evaluated_at,
+            "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.changed_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
                     CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS
                         (SELECT 1 FROM evaluation_queue q
@@ -132,7 +132,7 @@ struct GovernedArtifactRow {
     name: String,
     snapshot: i64,
     environment_compliance: Option<String>,
-    evaluated_at: Option<i64>,
+    changed_at: i64,
     compliant_artifacts: i64,
     unknown_artifacts: i64,
     non_compliant_artifacts: i64,
@@ -154,7 +154,7 @@ impl GovernedArtifactRow {
             name: self.name,
             snapshot: self.snapshot,
             compliance: compliance(self.environment_compliance.as_deref())?,
-            evaluated_at: self.evaluated_at.map(Timestamp::from_micros),
+            changed_at: Timestamp::from_micros(self.changed_at),
             counts: ComplianceCounts {
                 compliant: self.compliant_artifacts,
                 unknown: self.unknown_artifacts,
@@ -217,6 +217,30 @@ impl Transaction {
             lock.bind(organization).execute(&mut **transaction).await?;
         }
         Ok(())
+    }
+
+    /// Locks environments until the transaction ends, and returns the latest time of their records: a heartbeat may have
+    /// changed it.
+    pub async fn lock_environments(
+        &mut self,
+        organization: &str,
+        environments: impl IntoIterator<Item = Uuid>,
+    ) -> Result<Timestamp, Error> {
+        // In order, so that transactions that lock the same environments cannot deadlock.
+        let end = match self {
+            Self::Sqlite(_) => "",
+            Self::Postgres(_) => " ORDER BY id FOR NO KEY UPDATE",
+        };
+        let changed: Vec<(Timestamp,)> = fetch_for_all!(
+            self,
+            |query| {
+                query.push("SELECT changed_at FROM environments WHERE organization = ");
+                query.push_bind(organization).push(" AND id IN");
+            },
+            environments,
+            end
+        );
+        Ok(changed.into_iter().map(|(at,)| at).max().unwrap_or(Timestamp::EPOCH))
     }
 
     /// The running artifacts of an environment, with their verdicts.
@@ -307,6 +331,7 @@ impl Transaction {
                     values.push_bind(expiry.evaluate_at.map(Timestamp::micros));
                 });
                 query.push(") UPDATE environments SET evaluated_at = ").push_bind(at.micros());
+                query.push(", changed_at = ").push_bind(at.micros());
                 query.push(
                     ", compliance = evaluated.compliance, compliant_artifacts = compliant,
                        unknown_artifacts = unknown, non_compliant_artifacts = non_compliant,
@@ -332,7 +357,7 @@ impl Transaction {
         limit: usize,
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
-            "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, evaluated_at,
+            "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, changed_at,
                compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue,
                hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),

@@ -68,7 +68,7 @@ impl Evaluating<'_> {
             let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
             let allowed = allowed.get(&environment.name).unwrap_or(&none);
             let requirements = Requirements { environment: Some(&name), policies, allowed };
-            let now = validity_time(now, now.after(environment.evaluated_at));
+            let now = validity_time(now, now.after(Some(environment.changed_at)));
             if let Some(after) = environment.evaluate(requirements, &evidence, now) {
                 evaluated.push((id, environment, after));
             }
@@ -78,7 +78,11 @@ impl Evaluating<'_> {
         self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
         self.transaction.queue_evaluations(organization, incomplete, None, cause, now).await?;
-        let at = now.after(evaluated.iter().filter_map(|(_, environment, _)| environment.evaluated_at).max());
+        if evaluated.is_empty() {
+            return Ok(());
+        }
+        let changed = evaluated.iter().map(|(id, ..)| *id);
+        let at = now.after(Some(self.transaction.lock_environments(organization, changed).await?));
         let changes: Vec<_> = evaluated
             .iter()
             .map(|(id, environment, (after, counts, expiry))| {
@@ -95,7 +99,7 @@ impl Evaluating<'_> {
 struct Affected {
     name: String,
     snapshot: i64,
-    evaluated_at: Option<Timestamp>,
+    changed_at: Timestamp,
     /// All of its artifacts by compliance, before.
     counts: ComplianceCounts,
     /// Its compliance, and the attested artifacts, before.
@@ -109,7 +113,7 @@ impl Affected {
             name,
             snapshot,
             compliance,
-            evaluated_at,
+            changed_at,
             counts,
             artifact,
             running,
@@ -118,7 +122,7 @@ impl Affected {
         // An environment that runs too few artifacts is queued.
         let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
         let affected =
-            all.entry(environment).or_insert_with(|| Self { name, snapshot, evaluated_at, counts, before });
+            all.entry(environment).or_insert_with(|| Self { name, snapshot, changed_at, counts, before });
         affected.before.artifacts.insert(artifact, running);
     }
 

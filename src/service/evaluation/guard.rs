@@ -185,7 +185,7 @@ impl<'a> Evaluating<'a> {
         let artifacts = self.transaction.running_artifacts(organization, environment.id).await?;
         let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
         let snapshot = environment.snapshot;
-        let at = self.app.site.now().after(environment.evaluated_at);
+        let at = self.app.site.now().after(Some(environment.changed_at));
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };
         let kept = BTreeMap::new();

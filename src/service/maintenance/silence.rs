@@ -67,8 +67,11 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         (Trigger::ReportingEnvironment, CauseKind::Report, change.reported_by.clone())
     };
     let mut transaction = app.site.store.write().await?;
-    // The replica that recorded the previous change may have a clock that is ahead.
-    let at = now.after(transaction.last_event_at(&change.organization, change.id).await?);
+    let locked = transaction.lock_environment(&change.organization, &change.name).await?;
+    let Some(environment) = locked.filter(|environment| !change.is_outdated(environment)) else {
+        return Ok(());
+    };
+    let at = now.after(Some(environment.changed_at));
     let content = Content {
         trigger,
         occurred_at: at,
@@ -83,7 +86,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         artifacts_total: 0,
     };
     let event = (trigger, serde_json::to_string(&content).map_err(Error::Serialize)?);
-    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
+    let queued = transaction.record_silence(change, event, at).await?;
     transaction.commit().await?;
     let (organization, environment) = (&content.organization, &content.environment);
     tracing::info!(%organization, %environment, "{}", content.headline());

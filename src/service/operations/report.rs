@@ -1,7 +1,6 @@
 //! Operation 7: report a K8S environment.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -152,11 +151,11 @@ impl<'a> Difference<'a> {
         Ok(Self { before, artifacts, pods })
     }
 
-    /// The artifacts that keep their verdicts: none if the environment was evaluated with a clock that has been set back.
+    /// The artifacts that keep their verdicts: none if the clock has been set back.
     fn kept(&self, environment: &LockedEnvironment, now: Timestamp) -> BTreeMap<Fingerprint, Verdict> {
         let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
-        let ahead = environment.evaluated_at.map_or(Duration::ZERO, |at| at.since(now));
-        let is_current = environment.is_evaluated && ahead <= MAX_CLOCK_DIFFERENCE;
+        let is_ahead = environment.changed_at.since(now) > MAX_CLOCK_DIFFERENCE;
+        let is_current = environment.is_evaluated && !is_ahead;
         let is_kept = |artifact| is_current && !ended.contains(artifact) && !changed.contains_key(artifact);
         let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
         kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
@@ -179,7 +178,7 @@ async fn record(
         None => create_environment(app, transaction, caller, organization, environment).await?,
     };
     let now = app.site.now();
-    let at = now.after(stored.last_report_at.max(stored.evaluated_at));
+    let at = now.after(Some(stored.changed_at));
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
     if let Some(last) = stored.last_report_at.filter(|last| at.distance(*last) > longest) {

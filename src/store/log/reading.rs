@@ -146,7 +146,7 @@ impl Transaction {
                        ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
                      LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
                        AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-                   WHERE e.organization = $1 AND e.evaluated_at IS NOT NULL
+                   WHERE e.organization = $1 AND e.compliance IS NOT NULL
                    GROUP BY e.organization, e.id) AS s
                  WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
                    OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)

@@ -1,6 +1,7 @@
 //! Changes of the wall clock at runtime. Durations use the monotonic clock, and records stay ordered. The service in
 //! the test has an adjustable clock; libfaketime changes the clock of processes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +12,11 @@ use supercargo::service::Clock;
 use crate::daemon::cluster::{Cluster, pod as running};
 use crate::daemon::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, eventually, wait_until_in_sync};
+use crate::service::log::log;
 use crate::service::process::{self, Process};
 use crate::service::{
-    ADMIN, Database, Options, READER, Response, TestService, bootstrap, digest, folder, form, on_both, pod,
-    report,
+    ADMIN, Database, Options, READER, REPORTER, Response, TestService, bootstrap, digest, folder, form,
+    on_both, pod, report,
 };
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -100,7 +102,38 @@ async fn clock_changes_keep_records_ordered(database: Database) {
     service.stop().await;
 }
 
-on_both!(clock_changes_keep_records_ordered);
+/// An evaluation is a day ahead of the clock, and the next report is not a heartbeat, since another token sends it.
+async fn records_of_an_environment_get_different_times_from_a_clock_behind(database: Database) {
+    let (clock, hand) = Clock::adjustable();
+    hand.set_back(DAY);
+    let more = "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}]}}]";
+    let options = Options { clock, bootstrap: bootstrap(1, more), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    let attest = async |failures: u32| {
+        let data = json!({
+            "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+            "junit_results": [{"name": "s", "failures": failures, "errors": 0, "total": 1}],
+        });
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    };
+    service.report(ADMIN, "prod", report_of('a')).await.expect(201);
+    hand.set_back(Duration::ZERO);
+    attest(0).await;
+    hand.set_back(DAY);
+    service.report(REPORTER, "prod", report_of('a')).await.expect(200);
+    attest(1).await;
+    service.report(REPORTER, "prod", report_of('a')).await.expect(200);
+    assert_ordered(&service.database, 1, 1).await;
+    let times = "SELECT CAST(from_at AS TEXT) FROM verdicts UNION ALL SELECT CAST(to_at AS TEXT) FROM gaps";
+    let times = service.database.rows(times).await;
+    assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), 4, "{times:?}");
+    log(&service, &["verify"]).await.expect(0, &[]);
+}
+
+on_both!(
+    clock_changes_keep_records_ordered,
+    records_of_an_environment_get_different_times_from_a_clock_behind,
+);
 
 /// The clock of processes under libfaketime.
 struct FakeClock {

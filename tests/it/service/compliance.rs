@@ -272,7 +272,7 @@ async fn report_evaluates_changed_artifacts_and_all_if_verdicts_may_be_outdated(
          SELECT id, organization, '{\"type\":\"BOOTSTRAP\"}', 5 FROM environments",
         "UPDATE environments SET evaluate_at = evaluated_at + 3600000000",
         // With a clock that was set back afterwards.
-        "UPDATE environments SET evaluated_at = evaluated_at + 60000000",
+        "UPDATE environments SET changed_at = changed_at + 60000000",
     ] {
         service
             .database

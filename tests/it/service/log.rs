@@ -94,7 +94,7 @@ async fn record_changes(service: &TestService) {
 }
 
 /// Runs `supercargo log` with these arguments as the administrator.
-pub(super) async fn log(service: &TestService, arguments: &[&str]) -> Outcome {
+pub(crate) async fn log(service: &TestService, arguments: &[&str]) -> Outcome {
     let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
     let base = service.base.clone();
     let run = move || {

@@ -574,7 +574,7 @@ async fn future_timestamp_does_not_delay_notifications(database: Database) {
     let receiver = Server::start(|_| Reply::text(200, ""));
     let service = start(database, &receiver).await;
     service.report(REPORTER, "prod", report(&[])).await.expect(201);
-    let ahead = "UPDATE environments SET evaluated_at = evaluated_at + 3600000000, last_report_at = last_report_at + 3600000000";
+    let ahead = "UPDATE environments SET changed_at = changed_at + 3600000000, last_report_at = last_report_at + 3600000000";
     service.database.execute(ahead).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     let started = async || triggers(&received(&receiver)).contains(&"ON_STARTED_ARTIFACT");
