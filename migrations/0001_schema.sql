@@ -352,6 +352,14 @@ CREATE TABLE evaluation_queue (
     queued_at BIGINT NOT NULL,
     -- The artifacts to be evaluated, as a JSON list of fingerprints; NULL: all artifacts of the environment.
     artifacts TEXT,
+    -- Of an evaluation of all artifacts that takes several transactions: the last evaluated artifact, and the first expiry of
+    -- those up to it, as in environments; NULL: not begun.
+    position BYTEA,
+    compliant_until BIGINT,
+    evaluate_at BIGINT,
+    -- Attempts that failed, and the time of the next one.
+    attempts BIGINT NOT NULL DEFAULT 0,
+    due_at BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (organization, environment),
     FOREIGN KEY (organization, environment) REFERENCES environments (organization, id)
 );

@@ -27,6 +27,10 @@ pub struct EnvironmentSettings {
     pub compliance: Compliance,
     /// Whether the bootstrap file has an unnamed policy for it.
     pub has_own_policy: bool,
+    /// Whether it is queued for evaluation.
+    pub is_queued: bool,
+    /// Whether its evaluation failed at least twice.
+    pub has_failed: bool,
     #[sqlx(try_from = "Micros")]
     silent_after: Option<Duration>,
     compliant_until: Option<Timestamp>,
@@ -54,9 +58,12 @@ impl Transaction {
                         e.compliant_until,
                         EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
                                   AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,
+                        q.environment IS NOT NULL AS is_queued, COALESCE(q.attempts, 0) > 1 AS has_failed,
                         (SELECT s.received_at FROM snapshots s
                          WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
-                 FROM environments e WHERE e.organization = ",
+                 FROM environments e
+                   LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
+                 WHERE e.organization = ",
             );
             query.push_bind(organization);
             if let Some(name) = name {

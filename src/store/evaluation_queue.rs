@@ -1,15 +1,19 @@
 //! The queue of environments to be evaluated. It is filled by a bootstrap file, an expiry, an attestation of an
 //! allow-listed artifact or of one that runs in many environments.
 //!
-//! Any replica takes environments from the queue and evaluates them in the same transaction.
+//! Any replica evaluates environments and removes them from the queue in the same transaction. An environment that fails is
+//! tried again later, after all others.
 
 use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
-use super::transaction::{execute, fetch_all, fetch_for_all, fetch_one, fetch_scalars, for_all};
+use super::transaction::{
+    execute, fetch_all, fetch_for_all, fetch_one, fetch_optional, fetch_scalars, for_all,
+};
 use super::{Error, Transaction};
+use crate::domain::evidence::environment_status::Expiry;
 use crate::domain::evidence::notification::Cause;
 use crate::domain::model::{Fingerprint, Timestamp};
 
@@ -28,6 +32,24 @@ pub struct QueuedEnvironment {
     /// The artifacts to be evaluated; `None`: all.
     #[sqlx(try_from = "Json<Option<BTreeSet<Fingerprint>>>")]
     pub artifacts: Option<BTreeSet<Fingerprint>>,
+    /// Number of attempts that failed.
+    pub attempts: i64,
+}
+
+/// How far the evaluation of all artifacts of an environment has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The last evaluated artifact; `None` if it has not begun.
+    pub position: Option<Fingerprint>,
+    /// The expiry of the artifacts up to it.
+    pub expiry: Expiry,
+}
+
+#[derive(sqlx::FromRow)]
+struct ProgressRow {
+    position: Option<Fingerprint>,
+    compliant_until: Option<Timestamp>,
+    evaluate_at: Option<Timestamp>,
 }
 
 /// The length of the queue.
@@ -35,6 +57,8 @@ pub struct QueuedEnvironment {
 pub struct QueueBacklog {
     /// Number of environments.
     pub waiting: i64,
+    /// Number of those whose evaluation failed at least twice.
+    pub failing: i64,
     /// When the first was queued.
     pub oldest: Option<Timestamp>,
 }
@@ -64,7 +88,8 @@ impl Transaction {
                 query.push(" AND snapshot > 0 AND name IN");
             },
             environments,
-            " ORDER BY id ON CONFLICT (organization, environment) DO UPDATE SET artifacts = NULL"
+            " ORDER BY id ON CONFLICT (organization, environment)
+              DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL"
         );
         Ok(())
     }
@@ -97,21 +122,35 @@ impl Transaction {
         Ok(())
     }
 
-    /// Environments that were queued first; organizations alternate.
-    pub async fn queued_evaluations(&mut self, limit: usize) -> Result<Vec<QueuedEnvironment>, Error> {
-        const ORGANIZATIONS: &str = "
-            SELECT o.name FROM organizations o JOIN evaluation_queue q ON q.organization = o.name
-            GROUP BY o.name ORDER BY MIN(q.queued_at), o.name LIMIT $1";
+    /// The organizations whose environments were queued first and are due.
+    pub async fn organizations_with_evaluations(
+        &mut self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
-            SELECT q.environment, q.organization, e.name, q.cause, q.artifacts
+            SELECT o.name FROM organizations o JOIN evaluation_queue q ON q.organization = o.name
+            WHERE q.due_at <= $1 GROUP BY o.name ORDER BY MIN(q.queued_at), o.name LIMIT $2";
+        Ok(fetch_scalars!(self, SELECT, now, i64::try_from(limit).unwrap_or(i64::MAX)))
+    }
+
+    /// Environments of these organizations that are due: first those that never failed, in the order of the queue.
+    /// Organizations alternate.
+    pub async fn queued_evaluations(
+        &mut self,
+        organizations: &[String],
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<QueuedEnvironment>, Error> {
+        const SELECT: &str = "
+            SELECT q.environment, q.organization, e.name, q.cause, q.artifacts, q.attempts
             FROM evaluation_queue q JOIN environments e ON e.organization = q.organization AND e.id = q.environment
-            WHERE q.organization = $1 ORDER BY q.queued_at, q.environment LIMIT $2";
-        let to_i64 = |limit: usize| i64::try_from(limit).unwrap_or(i64::MAX);
-        let organizations: Vec<String> = fetch_scalars!(self, ORGANIZATIONS, to_i64(limit));
-        let share = to_i64(limit.checked_div(organizations.len()).unwrap_or_default());
+            WHERE q.organization = $1 AND q.due_at <= $2 ORDER BY q.attempts, q.queued_at, q.environment LIMIT $3";
+        let share = limit.checked_div(organizations.len()).unwrap_or_default().max(1);
+        let share = i64::try_from(share).unwrap_or(i64::MAX);
         let mut by_organization = Vec::with_capacity(organizations.len());
-        for organization in &organizations {
-            let queued: Vec<QueuedEnvironment> = fetch_all!(self, SELECT, organization, share);
+        for organization in organizations {
+            let queued: Vec<QueuedEnvironment> = fetch_all!(self, SELECT, organization, now, share);
             by_organization.push(queued.into_iter());
         }
         let mut queued = Vec::new();
@@ -124,15 +163,15 @@ impl Transaction {
         }
     }
 
-    /// Takes environments from the queue, except those that another replica has taken. With artifacts: except those that
-    /// were queued for other artifacts meanwhile.
+    /// Takes environments from the queue, except those that another replica has taken, and those that were queued for other
+    /// artifacts meanwhile.
     pub async fn take_evaluations(
         &mut self,
         organization: &str,
         environments: impl IntoIterator<Item = Uuid>,
-        artifacts: Option<&BTreeSet<Fingerprint>>,
+        artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Vec<Uuid>, Error> {
-        let artifacts = artifacts.map(json).transpose()?;
+        let artifacts = json(artifacts)?;
         // PostgreSQL: does not wait for a replica that is evaluating them.
         let end = match self {
             Self::Sqlite(_) => ") RETURNING environment",
@@ -145,11 +184,8 @@ impl Transaction {
                 query.push(
                     " AND environment IN (SELECT environment FROM evaluation_queue WHERE organization = ",
                 );
-                query.push_bind(organization).push(" AND ");
-                if let Some(artifacts) = &artifacts {
-                    query.push("artifacts = ").push_bind(artifacts).push(" AND ");
-                }
-                query.push("environment IN");
+                query.push_bind(organization).push(" AND artifacts = ").push_bind(&artifacts);
+                query.push(" AND environment IN");
             },
             environments,
             end
@@ -157,11 +193,93 @@ impl Transaction {
         Ok(taken.into_iter().map(|(environment,)| environment).collect())
     }
 
+    /// The progress of a queued evaluation of all artifacts of a locked environment; `None` if another replica completed it.
+    pub async fn evaluation_progress(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+    ) -> Result<Option<Progress>, Error> {
+        const SELECT: &str = "
+            SELECT position, compliant_until, evaluate_at FROM evaluation_queue
+            WHERE organization = $1 AND environment = $2 AND artifacts IS NULL";
+        let row: Option<ProgressRow> = fetch_optional!(self, SELECT, organization, environment);
+        Ok(row.map(|ProgressRow { position, compliant_until, evaluate_at }| Progress {
+            position,
+            expiry: Expiry { compliant_until, evaluate_at },
+        }))
+    }
+
+    /// Queues the artifacts of a locked environment after a position. An environment that is queued already keeps its place.
+    pub async fn queue_rest(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        progress: Progress,
+        cause: &Cause,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        const UPSERT: &str = "
+            INSERT INTO evaluation_queue
+                (organization, environment, cause, queued_at, position, compliant_until, evaluate_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)
+            ON CONFLICT (organization, environment) DO UPDATE
+            SET artifacts = NULL, position = excluded.position, compliant_until = excluded.compliant_until,
+                evaluate_at = excluded.evaluate_at, attempts = 0, due_at = 0";
+        let Progress { position, expiry: Expiry { compliant_until, evaluate_at } } = progress;
+        let cause = json(cause)?;
+        execute!(self, UPSERT, organization, environment, cause, at, position, compliant_until, evaluate_at);
+        Ok(())
+    }
+
+    /// Adds the expiry of artifacts that were evaluated before the evaluation of all artifacts of their environment is
+    /// complete.
+    pub async fn add_expiry(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+        expiry: Expiry,
+    ) -> Result<(), Error> {
+        const UPDATE: &str = "
+            UPDATE evaluation_queue
+            SET compliant_until = CASE WHEN compliant_until <= $1 THEN compliant_until ELSE COALESCE($1, compliant_until) END,
+                evaluate_at = CASE WHEN evaluate_at <= $2 THEN evaluate_at ELSE COALESCE($2, evaluate_at) END
+            WHERE organization = $3 AND environment = $4";
+        execute!(self, UPDATE, expiry.compliant_until, expiry.evaluate_at, organization, environment);
+        Ok(())
+    }
+
+    /// Removes a locked environment from the queue, all artifacts of which were evaluated.
+    pub async fn remove_evaluation(&mut self, organization: &str, environment: Uuid) -> Result<(), Error> {
+        const DELETE: &str = "DELETE FROM evaluation_queue WHERE organization = $1 AND environment = $2";
+        execute!(self, DELETE, organization, environment);
+        Ok(())
+    }
+
+    /// Counts a failed attempt to evaluate environments. The next one is at this time.
+    pub async fn postpone_evaluations(
+        &mut self,
+        organization: &str,
+        environments: impl IntoIterator<Item = Uuid>,
+        due_at: Timestamp,
+    ) -> Result<(), Error> {
+        for_all!(
+            self,
+            |query| {
+                query.push("UPDATE evaluation_queue SET attempts = attempts + 1, due_at = ");
+                query.push_bind(due_at.micros()).push(" WHERE organization = ").push_bind(organization);
+                query.push(" AND environment IN");
+            },
+            environments
+        );
+        Ok(())
+    }
+
     /// The length of the queue.
     pub async fn queue_backlog(&mut self) -> Result<QueueBacklog, Error> {
         const SELECT: &str = "
-            SELECT COUNT(*), MIN(q.queued_at) FROM organizations o JOIN evaluation_queue q ON q.organization = o.name";
-        let (waiting, oldest) = fetch_one!(self, SELECT);
-        Ok(QueueBacklog { waiting, oldest })
+            SELECT COUNT(*), COUNT(CASE WHEN q.attempts > 1 THEN 1 END), MIN(q.queued_at)
+            FROM organizations o JOIN evaluation_queue q ON q.organization = o.name";
+        let (waiting, failing, oldest) = fetch_one!(self, SELECT);
+        Ok(QueueBacklog { waiting, failing, oldest })
     }
 }

@@ -34,6 +34,8 @@ pub struct EnvironmentOverview {
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
     pub last_evaluated_at: Option<Timestamp>,
+    /// Whether its evaluation failed at least twice.
+    pub has_failed: bool,
     /// Number of running artifacts.
     pub artifacts: i64,
     /// Number of running pods.
@@ -48,13 +50,15 @@ macro_rules! select_environments {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.absence,
                    e.compliant_until,
-                   (SELECT e.evaluated_at FROM evaluation_queue q
-                    WHERE q.organization = e.organization AND q.environment = e.id) AS last_evaluated_at,
+                   CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
+                   COALESCE(q.attempts, 0) > 1 AS has_failed,
                    (SELECT COUNT(*) FROM artifact_runs r
                     WHERE r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL) AS artifacts,
                    (SELECT COUNT(*) FROM pod_runs p
                     WHERE p.organization = e.organization AND p.environment = e.id AND p.ended_at IS NULL) AS pods
-            FROM environments e WHERE ",
+            FROM environments e
+              LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
+            WHERE ",
             $condition
         )
     };

@@ -39,6 +39,8 @@ pub struct LockedEnvironment {
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
     pub absence: Option<String>,
+    /// Whether it is queued for evaluation.
+    pub is_queued: bool,
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
     /// verdict expires, and it was counted when it was last evaluated.
     pub is_evaluated: bool,
@@ -85,7 +87,25 @@ struct EnvironmentRow {
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
     absence: Option<String>,
-    is_evaluated: i64,
+    is_queued: i64,
+    is_lasting: i64,
+}
+
+/// Selects the columns of [`EnvironmentRow`].
+macro_rules! select_environment {
+    ($end:literal) => {
+        concat!(
+            "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
+                    silent_since, created_at, min_artifacts, max_drop_percent, reference_artifacts, absence,
+                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q
+                                           WHERE q.organization = e.organization AND q.environment = e.id)
+                              THEN 1 ELSE 0 END AS BIGINT) AS is_queued,
+                    CAST(CASE WHEN compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
+                              THEN 1 ELSE 0 END AS BIGINT) AS is_lasting
+             FROM environments e WHERE organization = $1 AND name = $2",
+            $end
+        )
+    };
 }
 
 impl EnvironmentRow {
@@ -109,7 +129,8 @@ impl EnvironmentRow {
                 reference: limit(self.reference_artifacts).map_err(unreadable)?,
             },
             absence: self.absence,
-            is_evaluated: self.is_evaluated != 0,
+            is_queued: self.is_queued != 0,
+            is_evaluated: self.is_lasting != 0 && self.is_queued == 0,
         })
     }
 }
@@ -165,23 +186,23 @@ impl Transaction {
         organization: &str,
         name: &str,
     ) -> Result<Option<LockedEnvironment>, Error> {
-        macro_rules! select {
-            ($end:literal) => {
-                concat!(
-                    "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
-                            silent_since, created_at, min_artifacts, max_drop_percent, reference_artifacts, absence,
-                            CAST(CASE WHEN compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
-                                        AND NOT EXISTS (SELECT 1 FROM evaluation_queue q
-                                                        WHERE q.organization = e.organization AND q.environment = e.id)
-                                      THEN 1 ELSE 0 END AS BIGINT) AS is_evaluated
-                     FROM environments e WHERE organization = $1 AND name = $2",
-                    $end
-                )
-            };
-        }
         let select = match self {
-            Self::Sqlite(_) => select!(""),
-            Self::Postgres(_) => select!(" FOR NO KEY UPDATE"),
+            Self::Sqlite(_) => select_environment!(""),
+            Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE"),
+        };
+        let row: Option<EnvironmentRow> = fetch_optional!(self, select, organization, name);
+        row.map(EnvironmentRow::parse).transpose()
+    }
+
+    /// As [`lock_environment`](Self::lock_environment); `None` also if it is locked already.
+    pub async fn try_lock_environment(
+        &mut self,
+        organization: &str,
+        name: &str,
+    ) -> Result<Option<LockedEnvironment>, Error> {
+        let select = match self {
+            Self::Sqlite(_) => select_environment!(""),
+            Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
         };
         let row: Option<EnvironmentRow> = fetch_optional!(self, select, organization, name);
         row.map(EnvironmentRow::parse).transpose()

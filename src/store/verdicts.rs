@@ -84,6 +84,8 @@ pub struct GovernedArtifact {
     pub counts: ComplianceCounts,
     /// Whether the environment must be evaluated as a whole: it is queued already, or it runs too few artifacts.
     pub must_queue: bool,
+    /// Whether some of its artifacts were evaluated as a whole, and others are queued.
+    pub is_in_progress: bool,
     /// The artifact.
     pub artifact: Fingerprint,
     /// The artifact in the environment.
@@ -107,13 +109,13 @@ macro_rules! governed_artifacts {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.changed_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                    CAST(CASE WHEN e.absence IS NOT NULL OR EXISTS
-                        (SELECT 1 FROM evaluation_queue q
-                         WHERE q.organization = e.organization AND q.environment = e.id)
+                    CAST(CASE WHEN e.absence IS NOT NULL OR q.environment IS NOT NULL AND q.position IS NULL
                       THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
+                    CAST(CASE WHEN q.position IS NOT NULL THEN 1 ELSE 0 END AS BIGINT) AS is_in_progress,
                     r.fingerprint, r.name AS artifact, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
              FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
+               LEFT JOIN evaluation_queue q ON q.organization = r.organization AND q.environment = r.environment
                LEFT JOIN verdicts v ON v.organization = r.organization AND v.environment = r.environment
                  AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE r.organization = $1 AND r.fingerprint ",
@@ -137,6 +139,7 @@ struct GovernedArtifactRow {
     unknown_artifacts: i64,
     non_compliant_artifacts: i64,
     must_queue: i64,
+    is_in_progress: i64,
     fingerprint: Bytes,
     artifact: String,
     pods: i64,
@@ -161,6 +164,7 @@ impl GovernedArtifactRow {
                 non_compliant: self.non_compliant_artifacts,
             },
             must_queue: self.must_queue != 0,
+            is_in_progress: self.is_in_progress != 0,
             artifact: self.fingerprint.0,
             running: RunningArtifact {
                 name: self.artifact,
@@ -358,7 +362,7 @@ impl Transaction {
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
             "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, changed_at,
-               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue,
+               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue, is_in_progress,
                hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
             ")"
@@ -382,11 +386,12 @@ impl Transaction {
         rows.into_iter().map(GovernedArtifactRow::parse).collect()
     }
 
-    /// The names of the environments with a policy that run any of these artifacts.
+    /// The names of the environments with a policy that run any of these artifacts, with identifiers in this range.
     pub async fn governed_environments(
         &mut self,
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
+        environments: &RangeInclusive<Uuid>,
     ) -> Result<BTreeSet<String>, Error> {
         let names: Vec<(String,)> = fetch_for_all!(
             self,
@@ -397,6 +402,8 @@ impl Transaction {
                      WHERE r.organization = ",
                 );
                 query.push_bind(organization).push(concat!(" AND r.ended_at IS NULL AND ", has_policy!()));
+                query.push(" AND CASE WHEN r.environment >= ").push_bind(*environments.start());
+                query.push(" THEN r.environment <= ").push_bind(*environments.end()).push(" END");
                 query.push(" AND r.fingerprint IN");
             },
             artifacts.iter().copied(),

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use sqlx::types::Uuid;
 
-use super::guard::{Evaluating, MAX_ENVIRONMENTS, environment_name, validity_time};
+use super::guard::{self, Evaluating, MAX_ARTIFACTS, MAX_ENVIRONMENTS, environment_name, validity_time};
 use crate::domain::evidence::compliance::ComplianceCounts;
 use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, Requirements};
 use crate::domain::evidence::notification::Cause;
@@ -16,13 +16,10 @@ use crate::store::Error;
 use crate::store::image_indexes::related;
 use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
 
-/// Maximum number of running artifacts that one transaction evaluates after an attestation.
-const MAX_ATTESTED: usize = 10_000;
-
 impl Evaluating<'_> {
     /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
-    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`], and those whose status depends on more than these
-    /// verdicts, such as the number of artifacts.
+    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`] and [`MAX_ARTIFACTS`], and those whose status depends on
+    /// more than these verdicts, such as the number of artifacts.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -35,13 +32,16 @@ impl Evaluating<'_> {
         let mut artifacts = attested.clone();
         artifacts.extend(related(&self.transaction.listed_manifests(organization, attested).await?));
         let artifacts = &artifacts;
+        let limit = MAX_ARTIFACTS + 1;
         let governed =
-            self.transaction.governed_artifacts(organization, artifacts, environments, MAX_ATTESTED);
-        let governed = governed.await?;
-        if governed.len() == MAX_ATTESTED {
-            let names = self.transaction.governed_environments(organization, artifacts).await?;
+            self.transaction.governed_artifacts(organization, artifacts, environments, limit).await?;
+        if governed.len() > MAX_ARTIFACTS {
+            let names = self.transaction.governed_environments(organization, artifacts, environments).await?;
             let names = names.iter().map(String::as_str);
-            return self.transaction.queue_evaluations(organization, names, None, cause, now).await;
+            // An environment that was queued for these artifacts would be queued for them again.
+            let is_divisible = *environments == guard::ALL && attested.len() <= MAX_ARTIFACTS;
+            let attested = is_divisible.then_some(attested);
+            return self.transaction.queue_evaluations(organization, names, attested, cause, now).await;
         }
         let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
         let environments = || names.iter().map(String::as_str);
@@ -83,6 +83,11 @@ impl Evaluating<'_> {
         }
         let changed = evaluated.iter().map(|(id, ..)| *id);
         let at = now.after(Some(self.transaction.lock_environments(organization, changed).await?));
+        for (id, environment, (.., expiry)) in &evaluated {
+            if environment.is_in_progress {
+                self.transaction.add_expiry(organization, *id, *expiry).await?;
+            }
+        }
         let changes: Vec<_> = evaluated
             .iter()
             .map(|(id, environment, (after, counts, expiry))| {
@@ -100,6 +105,7 @@ struct Affected {
     name: String,
     snapshot: i64,
     changed_at: Timestamp,
+    is_in_progress: bool,
     /// All of its artifacts by compliance, before.
     counts: ComplianceCounts,
     /// Its compliance, and the attested artifacts, before.
@@ -115,14 +121,21 @@ impl Affected {
             compliance,
             changed_at,
             counts,
+            is_in_progress,
             artifact,
             running,
             ..
         } = governed;
         // An environment that runs too few artifacts is queued.
         let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
-        let affected =
-            all.entry(environment).or_insert_with(|| Self { name, snapshot, changed_at, counts, before });
+        let affected = all.entry(environment).or_insert_with(|| Self {
+            name,
+            snapshot,
+            changed_at,
+            is_in_progress,
+            counts,
+            before,
+        });
         affected.before.artifacts.insert(artifact, running);
     }
 
@@ -148,6 +161,9 @@ impl Affected {
             return None;
         }
         after.compliance = counts.environment(!requirements.policies.is_empty());
+        if self.is_in_progress {
+            after.compliance = guard::partial_compliance(self.before.compliance, after.compliance);
+        }
         Some((after, counts, expiry))
     }
 }

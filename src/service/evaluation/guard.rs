@@ -5,26 +5,28 @@
 //! commits. A heartbeat changes no verdict and takes a connection only. Evaluations therefore cannot deadlock. Each of
 //! these waits has a timeout.
 //!
-//! A report evaluates its environment, and an attestation the attested artifacts ([`super::attested`]) in up to
-//! [`MAX_ENVIRONMENTS`]. Further environments, and changes that concern all artifacts of many environments, are queued
-//! ([`super::queue`]).
+//! A report evaluates its environment. Any other transaction evaluates at most [`MAX_ARTIFACTS`] in [`MAX_ENVIRONMENTS`]:
+//! an attestation the attested artifacts ([`super::attested`]). Further ones, and changes that concern all artifacts of
+//! many environments, are queued ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
 
 use super::audit::Audit;
 use super::inputs::Inputs;
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::{
-    EnvironmentStatus, Evaluation, ReportedArtifacts, Verdict,
+    EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Verdict,
 };
 use crate::domain::evidence::event::{self, Event};
 use crate::domain::evidence::notification::{Cause, Content};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::permit::Permit;
+use crate::store::evaluation_queue::Progress;
 use crate::store::events::NewEvent;
 use crate::store::reports::LockedEnvironment;
 use crate::store::verdicts::{ExpiryChange, StatusChange};
@@ -33,8 +35,11 @@ use crate::store::{Error, Transaction};
 /// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
 const MAX_HELD: Duration = Duration::from_secs(1);
 
-/// Maximum number of environments that one transaction evaluates, except after a report of many artifacts.
-pub(super) const MAX_ENVIRONMENTS: usize = 100;
+/// Maximum number of environments whose verdicts one transaction changes.
+pub(super) const MAX_ENVIRONMENTS: usize = 50;
+
+/// Maximum number of running artifacts that one transaction evaluates, except after a report of more.
+pub(super) const MAX_ARTIFACTS: usize = 1_000;
 
 /// Maximum difference between the clocks of replicas: the lease of a notification exceeds the timeout of its attempt by as
 /// much.
@@ -69,6 +74,16 @@ pub(crate) struct Subject {
     pub(crate) seen: ReportedArtifacts,
     /// The artifacts that keep their verdicts.
     pub(crate) kept: BTreeMap<Fingerprint, Verdict>,
+    pub(crate) coverage: Coverage,
+}
+
+/// How much of an environment was evaluated after a transaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Coverage {
+    /// All artifacts. This is the expiry of those that keep their verdicts.
+    Complete(Expiry),
+    /// Some artifacts keep outdated verdicts.
+    Partial,
 }
 
 impl<'a> Evaluating<'a> {
@@ -135,20 +150,20 @@ impl<'a> Evaluating<'a> {
     }
 
     /// Evaluates the artifacts of an environment after a change of what runs there, except those that keep their verdicts.
-    /// Records verdicts that differ, and the events.
+    /// Records verdicts that differ, and the events. Returns the expiry of the evaluated artifacts.
     pub(crate) async fn evaluate(
         &mut self,
         organization: &str,
         subject: Subject,
         cause: &Cause,
         at: Timestamp,
-    ) -> Result<(), Error> {
-        let Subject { name, environment, snapshot, before, seen, kept } = subject;
+    ) -> Result<Expiry, Error> {
+        let Subject { name, environment, snapshot, before, seen, kept, coverage } = subject;
         let artifacts = seen.keys().filter(|artifact| !kept.contains_key(artifact)).copied().collect();
         let transaction = &mut self.transaction;
         let inputs = Inputs::read(&self.app.site, transaction, organization, &name, &artifacts).await?;
         let (expected, now) = (environment.expected, validity_time(self.app.site.now(), at));
-        let Evaluation { status, counts, expiry, reference } =
+        let Evaluation { mut status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
             self.transaction
@@ -160,37 +175,92 @@ impl<'a> Evaluating<'a> {
                 .record_snapshot_compliance(organization, environment.id, snapshot, status.compliance)
                 .await?;
         }
+        let expiry_change = match coverage {
+            Coverage::Complete(of_kept) => ExpiryChange::All(expiry.earlier(of_kept)),
+            Coverage::Partial => {
+                status.compliance = partial_compliance(before.compliance, status.compliance);
+                ExpiryChange::Some(expiry)
+            }
+        };
+        if environment.is_queued && matches!(coverage, Coverage::Complete(_)) {
+            self.transaction.remove_evaluation(organization, environment.id).await?;
+        }
         let change = StatusChange {
             environment: environment.id,
             before: &before,
             after: &status,
             counts,
-            expiry: ExpiryChange::All(expiry),
+            expiry: expiry_change,
         };
-        self.record(organization, &[(change, name.as_str(), snapshot)], cause, at).await
+        self.record(organization, &[(change, name.as_str(), snapshot)], cause, at).await?;
+        Ok(expiry)
     }
 
-    /// Evaluates an environment in which the same artifacts run as before. Skips an environment without a report.
+    /// Evaluates an environment in which the same artifacts run as before, and queues those above [`MAX_ARTIFACTS`]. Skips an
+    /// environment without a report.
     pub(crate) async fn reevaluate(
         &mut self,
         organization: &str,
         name: &str,
         cause: &Cause,
     ) -> Result<(), Error> {
-        let locked = self.transaction.lock_environment(organization, name).await?;
-        let Some(environment) = locked.filter(|environment| environment.snapshot > 0) else {
+        let Some(environment) = self.transaction.lock_environment(organization, name).await? else {
             return Ok(());
         };
+        self.evaluate_next(organization, name, environment, Progress::default(), cause).await
+    }
+
+    /// Continues the queued evaluation of an environment. Returns whether it did: another replica may have completed it, or
+    /// be evaluating it.
+    pub(super) async fn evaluate_queued(
+        &mut self,
+        organization: &str,
+        name: &str,
+        cause: &Cause,
+    ) -> Result<bool, Error> {
+        let Some(environment) = self.transaction.try_lock_environment(organization, name).await? else {
+            return Ok(false);
+        };
+        let Some(progress) = self.transaction.evaluation_progress(organization, environment.id).await? else {
+            return Ok(false);
+        };
+        self.evaluate_next(organization, name, environment, progress, cause).await?;
+        Ok(true)
+    }
+
+    /// Evaluates the next artifacts of a locked environment, and queues the others.
+    async fn evaluate_next(
+        &mut self,
+        organization: &str,
+        name: &str,
+        environment: LockedEnvironment,
+        progress: Progress,
+        cause: &Cause,
+    ) -> Result<(), Error> {
+        let (id, snapshot) = (environment.id, environment.snapshot);
+        if snapshot == 0 {
+            return self.transaction.remove_evaluation(organization, id).await;
+        }
         let name = environment_name(name)?;
-        let artifacts = self.transaction.running_artifacts(organization, environment.id).await?;
+        let artifacts = self.transaction.running_artifacts(organization, id).await?;
+        let after = progress.position.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = artifacts.range((after, Bound::Unbounded)).map(|(artifact, _)| *artifact);
+        let next: BTreeSet<Fingerprint> = rest.by_ref().take(MAX_ARTIFACTS).collect();
+        let coverage =
+            if rest.next().is_some() { Coverage::Partial } else { Coverage::Complete(progress.expiry) };
+        let kept = artifacts.iter().filter(|(artifact, _)| !next.contains(artifact));
+        let kept = kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect();
         let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
-        let snapshot = environment.snapshot;
         let at = self.app.site.now().after(Some(environment.changed_at));
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };
-        let kept = BTreeMap::new();
-        self.evaluate(organization, Subject { name, environment, snapshot, before, seen, kept }, cause, at)
-            .await
+        let subject = Subject { name, environment, snapshot, before, seen, kept, coverage };
+        let expiry = self.evaluate(organization, subject, cause, at).await?.earlier(progress.expiry);
+        if matches!(coverage, Coverage::Partial) {
+            let progress = Progress { position: next.last().copied(), expiry };
+            self.transaction.queue_rest(organization, id, progress, cause, at).await?;
+        }
+        Ok(())
     }
 
     /// Records changes of environments, each with its name and current snapshot, and their events.
@@ -264,6 +334,11 @@ impl<'a> Evaluating<'a> {
 
 pub(super) fn environment_name(name: &str) -> Result<EnvironmentName, Error> {
     name.parse().map_err(|_| Error::Unreadable("an environment's name"))
+}
+
+/// The compliance of an environment of which some artifacts have outdated verdicts: it does not become compliant.
+pub(super) fn partial_compliance(before: Compliance, after: Compliance) -> Compliance {
+    if after == Compliance::Compliant { before } else { after }
 }
 
 /// The time as of which evidence is valid. `at` is the time of the evaluation, which is later than the clock if another

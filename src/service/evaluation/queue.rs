@@ -2,21 +2,28 @@
 //!
 //! `service` runs one task per replica. Environments are taken from the queue and evaluated in one transaction, so that a
 //! killed replica loses none. Environments that run the same attested artifacts share a transaction, others have one each,
-//! so that other changes of the organization need not wait long.
+//! so that other changes of the organization need not wait long. An environment that fails is tried again with a growing
+//! delay, and alone, so that it delays no other.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::{Evaluating, MAX_ENVIRONMENTS};
+use super::guard::{Evaluating, MAX_ARTIFACTS, MAX_ENVIRONMENTS};
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::Timestamp;
+use crate::domain::retry::Backoff;
+use crate::process::error_causes::describe;
 use crate::service::app::App;
 use crate::service::maintenance::periodic::repeat;
 use crate::store;
 use crate::store::evaluation_queue::QueuedEnvironment;
+
+/// Maximum number of queued environments that are read at a time.
+const MAX_QUEUED: usize = 100;
 
 /// Evaluates until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
@@ -24,12 +31,12 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     repeat(every, &shutdown, "evaluate queued environments", || drain(&app, &shutdown)).await;
 }
 
-/// Evaluates until the queue is empty.
+/// Evaluates until no queued environment is due.
 async fn drain(app: &App, shutdown: &CancellationToken) -> Result<(), store::Error> {
     let queued = queue_due(app, || shutdown.is_cancelled()).await;
     loop {
         measure(app).await?;
-        if !evaluate_batch(app, || shutdown.is_cancelled()).await? {
+        if !evaluate_batch(app, None, || shutdown.is_cancelled()).await? {
             return queued;
         }
     }
@@ -56,35 +63,62 @@ async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(
     evaluating.commit().await
 }
 
-/// Evaluates the first queued environments until `stop`. Returns whether it evaluated any. A failure does not stop the
-/// others, except those of the same organization if that is busy.
+/// Evaluates environments of an organization that a request has queued, for a short time: a small change is in effect when it
+/// is answered. The task evaluates the rest.
+pub(crate) async fn evaluate_requested(app: &App, organization: &str) {
+    let deadline = Instant::now() + app.limits.requested_evaluation;
+    let stop = || Instant::now() >= deadline;
+    if let Err(error) = evaluate_batch(app, Some(organization), stop).await {
+        let organization = Escaped(organization);
+        tracing::warn!(
+            "{organization}: failed to evaluate environments after a change: {}",
+            describe(&error)
+        );
+    }
+}
+
+/// Evaluates the first queued environments until `stop`: of this organization, or of all. Returns whether it evaluated or
+/// postponed any. A failure does not stop the others, except those of the same organization if that is busy.
 ///
 /// # Errors
 ///
 /// The last error, if it evaluated none. The environments stay in the queue.
-pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
-    let queued = app.site.store.read().await?.queued_evaluations(MAX_ENVIRONMENTS).await?;
+pub(crate) async fn evaluate_batch(
+    app: &App,
+    organization: Option<&str>,
+    stop: impl Fn() -> bool,
+) -> Result<bool, store::Error> {
+    let now = app.site.now();
+    let mut transaction = app.site.store.read().await?;
+    let organizations = match organization {
+        Some(organization) => vec![organization.to_owned()],
+        None => transaction.organizations_with_evaluations(now, MAX_QUEUED).await?,
+    };
+    let queued = transaction.queued_evaluations(&organizations, now, MAX_QUEUED).await?;
+    drop(transaction);
     let mut busy = BTreeSet::new();
-    let (mut has_evaluated, mut failure) = (false, None);
+    let (mut has_changed, mut failure) = (false, None);
     for together in group(queued) {
         if stop() {
             break;
         }
-        let organization = together.first.organization.clone();
-        if busy.contains(&organization) {
+        let organization = &together.first.organization;
+        if busy.contains(organization) {
             continue;
         }
         match together.evaluate(app).await {
-            Ok(is_evaluated) => has_evaluated |= is_evaluated,
-            Err(error) => {
-                if matches!(error, store::Error::Busy(_)) {
-                    busy.insert(organization);
-                }
+            Ok(is_evaluated) => has_changed |= is_evaluated,
+            Err(error @ store::Error::Busy(_)) => {
+                busy.insert(organization.clone());
                 failure = Some(error);
+            }
+            Err(error) => {
+                together.postpone(app, &error).await?;
+                has_changed = true;
             }
         }
     }
-    failure.filter(|_| !has_evaluated).map_or(Ok(has_evaluated), Err)
+    failure.filter(|_| !has_changed).map_or(Ok(has_changed), Err)
 }
 
 /// Environments that are evaluated in one transaction.
@@ -94,13 +128,18 @@ struct Together {
     environments: Vec<Uuid>,
 }
 
-/// Groups environments with the same attested artifacts. An environment of which all artifacts are evaluated is alone.
+/// Groups environments with the same attested artifacts. An environment of which all artifacts are evaluated, or whose last
+/// evaluation failed, is alone.
 fn group(queued: Vec<QueuedEnvironment>) -> Vec<Together> {
     let mut groups: Vec<Together> = Vec::new();
     for environment in queued {
-        let QueuedEnvironment { environment: id, organization, cause, artifacts, .. } = &environment;
-        let same = groups.iter_mut().find(|Together { first, .. }| {
-            artifacts.is_some()
+        let QueuedEnvironment { environment: id, organization, cause, artifacts, attempts, .. } =
+            &environment;
+        let number = artifacts.as_ref().map_or(MAX_ARTIFACTS, BTreeSet::len).max(1);
+        let size = if *attempts > 0 { 1 } else { (MAX_ARTIFACTS / number).clamp(1, MAX_ENVIRONMENTS) };
+        let same = groups.iter_mut().find(|Together { first, environments }| {
+            environments.len() < size
+                && first.attempts == 0
                 && (artifacts, cause, organization) == (&first.artifacts, &first.cause, &first.organization)
         });
         match same {
@@ -113,28 +152,44 @@ fn group(queued: Vec<QueuedEnvironment>) -> Vec<Together> {
 
 impl Together {
     /// Returns whether it evaluated any: another replica may have taken them.
-    async fn evaluate(self, app: &App) -> Result<bool, store::Error> {
+    async fn evaluate(&self, app: &App) -> Result<bool, store::Error> {
         let QueuedEnvironment { organization, name, cause, artifacts, .. } = &self.first;
-        let mut evaluating = if artifacts.is_some() {
-            Evaluating::exclusive(app, organization).await?
-        } else {
-            Evaluating::shared(app, organization).await?
+        let Some(artifacts) = artifacts else {
+            let mut evaluating = Evaluating::shared(app, organization).await?;
+            let is_evaluated = evaluating.evaluate_queued(organization, name, cause).await?;
+            evaluating.commit().await?;
+            return Ok(is_evaluated);
         };
-        let mut taken = evaluating
-            .transaction
-            .take_evaluations(organization, self.environments, artifacts.as_ref())
-            .await?;
+        let mut evaluating = Evaluating::exclusive(app, organization).await?;
+        let environments = self.environments.iter().copied();
+        let mut taken =
+            evaluating.transaction.take_evaluations(organization, environments, artifacts).await?;
         taken.sort_unstable();
         let &[first, ref rest @ ..] = taken.as_slice() else { return Ok(false) };
-        match artifacts {
-            None => evaluating.reevaluate(organization, name, cause).await?,
-            Some(artifacts) => {
-                let environments = first..=rest.last().copied().unwrap_or(first);
-                evaluating.evaluate_attested(organization, artifacts, &environments, cause).await?;
-            }
-        }
+        let environments = first..=rest.last().copied().unwrap_or(first);
+        evaluating.evaluate_attested(organization, artifacts, &environments, cause).await?;
         evaluating.commit().await?;
         Ok(true)
+    }
+
+    /// Counts a failed attempt. One of several environments may have caused it: the next attempt is alone, and at once.
+    async fn postpone(&self, app: &App, error: &store::Error) -> Result<(), store::Error> {
+        let QueuedEnvironment { organization, name, attempts, .. } = &self.first;
+        let mut due_at = Timestamp::EPOCH;
+        if let [environment] = self.environments.as_slice() {
+            let [.., seed] = environment.as_bytes();
+            let (backoff, earlier) = (Backoff::default(), usize::try_from(*attempts).unwrap_or_default());
+            let delay = backoff.delays(u64::from(*seed)).nth(earlier.min(64)).unwrap_or(backoff.max);
+            due_at = app.site.now().later(delay);
+            let (organization, name) = (Escaped(organization), Escaped(name));
+            tracing::warn!(
+                %organization, environment = %name, attempt = attempts + 1,
+                "{organization}: failed to evaluate the environment {name}: {}", describe(error)
+            );
+        }
+        let mut transaction = app.site.store.write().await?;
+        transaction.postpone_evaluations(organization, self.environments.iter().copied(), due_at).await?;
+        transaction.commit().await
     }
 }
 
@@ -142,6 +197,6 @@ impl Together {
 async fn measure(app: &App) -> Result<(), store::Error> {
     let backlog = app.site.store.read().await?.queue_backlog().await?;
     let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
-    app.metrics.set_evaluation_queue(backlog.waiting, oldest);
+    app.metrics.set_evaluation_queue(&backlog, oldest);
     Ok(())
 }

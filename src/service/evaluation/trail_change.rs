@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use super::guard::{self, Evaluating};
+use super::guard::{self, Evaluating, MAX_ARTIFACTS};
 use crate::domain::evidence::notification::Cause;
 use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
 use crate::store::Error;
-
-/// Maximum number of artifacts of a trail that are evaluated with an attestation. Environments are queued above it.
-const MAX_ARTIFACTS: usize = 1_000;
 
 impl Evaluating<'_> {
     /// Whether a trail complies with its flow's template; `None` if no policy of the organization requires it.

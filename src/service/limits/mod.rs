@@ -69,6 +69,8 @@ pub struct Limits {
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
     pub evaluation_interval: Duration,
+    /// Time after which a request leaves the environments that it queued to the task.
+    pub requested_evaluation: Duration,
     /// Interval for checking declared environments for silence, and for refreshing their metrics.
     pub silence_interval: Duration,
     /// Interval for recording the uses of tokens.
@@ -119,6 +121,7 @@ impl Default for Limits {
             new_trails: 20_000,
             certificate_interval: Duration::from_secs(10),
             evaluation_interval: Duration::from_secs(1),
+            requested_evaluation: Duration::from_millis(100),
             silence_interval: Duration::from_secs(5),
             token_use_flush_interval: Duration::from_secs(10),
             delivery: Delivery::default(),

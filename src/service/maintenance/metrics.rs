@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{self, TargetKind};
 use crate::process::metrics::{self, PREFIX, register, register_seconds};
+use crate::store::evaluation_queue::QueueBacklog;
 use crate::store::silence::DeclaredEnvironment;
 
 /// The metrics and their registry.
@@ -40,6 +41,7 @@ pub(crate) struct Metrics {
     waiting_seconds: Gauge<f64, AtomicU64>,
     queued: Gauge,
     queued_seconds: Gauge<f64, AtomicU64>,
+    failing: Gauge,
     environments: Environments,
 }
 
@@ -195,6 +197,11 @@ impl Metrics {
                 "evaluations_waiting",
                 "Age of the oldest waiting evaluation",
             ),
+            failing: register(
+                prefixed,
+                "evaluations_failing",
+                "Waiting environments whose evaluation failed at least twice",
+            ),
             environments,
             stale_reason: Mutex::default(),
             registry,
@@ -285,9 +292,10 @@ impl Metrics {
         self.waiting_seconds.set(oldest.as_secs_f64());
     }
 
-    /// Sets the number of environments that wait to be evaluated, and the age of the oldest.
-    pub(crate) fn set_evaluation_queue(&self, environments: i64, oldest: Duration) {
-        self.queued.set(environments);
+    /// Sets the numbers of environments that wait to be evaluated, and the age of the oldest.
+    pub(crate) fn set_evaluation_queue(&self, backlog: &QueueBacklog, oldest: Duration) {
+        self.queued.set(backlog.waiting);
+        self.failing.set(backlog.failing);
         self.queued_seconds.set(oldest.as_secs_f64());
     }
 

@@ -27,6 +27,10 @@ pub(crate) struct Environment {
     last_changed_at: Option<Timestamp>,
     /// Whether it is compliant; null if that is unknown
     state: Option<bool>,
+    /// Whether it waits to be evaluated: the state is that of its last evaluation
+    evaluating: bool,
+    /// Whether it waits because its evaluation failed
+    evaluation_failed: bool,
     /// Whether it was not reported for longer than expected
     is_silent: bool,
     include_scaling: bool,
@@ -218,6 +222,8 @@ impl Environment {
                 Compliance::NonCompliant => Some(false),
                 Compliance::Unknown => None,
             },
+            evaluating: stored.is_queued,
+            evaluation_failed: stored.has_failed,
             is_silent: validity.is_silent(now),
             include_scaling: false,
             tags: BTreeMap::new(),

@@ -1,7 +1,5 @@
 //! Create, list and get policies.
 
-use std::time::{Duration, Instant};
-
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -11,7 +9,6 @@ use serde::Deserialize;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::policy::{MAX_FILE, Needs, Policy, PolicyVersion};
 use crate::domain::model::{PolicyName, PolicySummary, Text};
-use crate::process::error_causes::describe;
 use crate::service::access::{Administer, Admitted, Read};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
@@ -26,9 +23,6 @@ use crate::store::policies::NewPolicy;
 
 const PAYLOAD: &str = "payload";
 const FILE: &str = "policy_file";
-
-/// Maximum time for which evaluations delay the response. The queue evaluates the rest.
-const MAX_EVALUATION: Duration = Duration::from_secs(2);
 
 /// The form, for the OpenAPI document.
 #[derive(utoipa::ToSchema)]
@@ -136,13 +130,7 @@ pub(crate) async fn put_policy(
     evaluating.commit().await?;
     drop(share);
     if !attached.is_empty() {
-        let deadline = Instant::now() + MAX_EVALUATION;
-        if let Err(error) = queue::evaluate_batch(&app, || Instant::now() >= deadline).await {
-            tracing::warn!(
-                "failed to evaluate environments after a change of a policy: {}",
-                describe(&error)
-            );
-        }
+        queue::evaluate_requested(&app, &organization).await;
     }
     let status = if is_known { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, axum::Json("OK")).into_response())

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use sqlx::types::Uuid;
 
-use crate::domain::evidence::environment_status::{EnvironmentStatus, RunningArtifact, Verdict};
+use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::reporters::{CLUSTER_HEADER, Sender};
 use crate::domain::evidence::snapshot::change::{self, ArtifactChanges, PodChanges};
@@ -20,7 +20,7 @@ use crate::service::app::App;
 use crate::service::blocking::compute;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
-use crate::service::evaluation::guard::{Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
+use crate::service::evaluation::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
 use crate::service::http::body::{self, Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
@@ -226,7 +226,9 @@ async fn record(
         absence: stored.absence.clone(),
     };
     let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
-    let subject = Subject { name: environment.clone(), environment: stored, snapshot, before, seen, kept };
+    let coverage = Coverage::Complete(Expiry::default());
+    let name = environment.clone();
+    let subject = Subject { name, environment: stored, snapshot, before, seen, kept, coverage };
     evaluating.evaluate(organization, subject, &cause, at).await?;
     let audit = Audit::from_caller(caller, organization, || match changed {
         Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),

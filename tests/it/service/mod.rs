@@ -23,6 +23,7 @@ mod check_policy;
 mod compliance;
 mod database;
 mod durability;
+mod evaluations;
 mod fair_share;
 mod hostile_input;
 mod identity;

@@ -85,10 +85,12 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             // No rate limit: most tests with invalid tokens check each response.
-            // A second task that evaluates environments would make the results of a change visible later than its response.
+            // A second task that evaluates environments would make the results of a change visible later than its response,
+            // and so would a busy machine.
             limits: Limits {
                 invalid_tokens: u32::MAX,
                 evaluation_interval: Duration::from_hours(1),
+                requested_evaluation: Duration::from_mins(1),
                 ..Limits::default()
             },
             bounds: Bounds { linger: Duration::from_millis(500), ..Bounds::default() },

@@ -54,7 +54,7 @@ impl CurrentStatus {
     pub(crate) fn badge(&self) -> Markup {
         html! {
             (compliance_badge(self.compliance()))
-            @if let Some(at) = self.last_evaluated_at { " last evaluated " (timestamp_with_age(at, self.now)) }
+            @if let Some(at) = self.last_evaluated_at { " evaluating, last evaluated " (timestamp_with_age(at, self.now)) }
         }
     }
 
@@ -62,6 +62,7 @@ impl CurrentStatus {
     pub(crate) fn environment_badge(&self, environment: &EnvironmentOverview) -> Markup {
         html! {
             (self.badge())
+            @if environment.has_failed { strong.warning { " evaluation failed" } }
             @if let Some(absence) = &environment.absence { strong.warning { " " (absence) } }
         }
     }
