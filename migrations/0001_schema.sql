@@ -577,6 +577,8 @@ CREATE TABLE reported_artifacts (
 );
 
 CREATE INDEX reported_artifacts_of_trail ON reported_artifacts (organization, trail, created_at) WHERE trail IS NOT NULL;
+-- The names of an attested artifact in the template of the trail.
+CREATE INDEX reported_artifacts_in_trail ON reported_artifacts (organization, trail, fingerprint) WHERE trail IS NOT NULL;
 CREATE INDEX reported_artifacts_by_fingerprint ON reported_artifacts (organization, fingerprint, created_at);
 
 -- Artifacts of each attestation.
@@ -619,9 +621,17 @@ CREATE TABLE flow_artifacts (
     flow TEXT NOT NULL,
     fingerprint BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (organization, flow, fingerprint)
+    -- Time and trail of the latest attestation or report; no trail in a report of older clients.
+    modified_at BIGINT NOT NULL,
+    trail UUID,
+    -- The latest report.
+    report UUID,
+    PRIMARY KEY (organization, flow, fingerprint),
+    FOREIGN KEY (organization, trail) REFERENCES trails (organization, id),
+    FOREIGN KEY (organization, report) REFERENCES reported_artifacts (organization, id)
 );
 
+CREATE INDEX flow_artifacts_of_artifact ON flow_artifacts (organization, fingerprint);
 CREATE INDEX flow_artifacts_newest ON flow_artifacts (organization, flow, created_at DESC, fingerprint);
 
 -- Image indexes and the manifests that they list: an index and a manifest are digests of one image.

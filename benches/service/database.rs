@@ -211,11 +211,12 @@ pub(super) fn seed_trails(database: &Database, organization: &str, base: u64, co
              is_compliant, kind, trail)
          SELECT '{organization}', {artifact}, '{FLOW}', '{NAME}', {id}, {now} + i, TRUE, 'junit', {id}
          FROM n WHERE TRUE ORDER BY i DESC ON CONFLICT DO NOTHING;
-         {numbers} INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at)
-         SELECT '{organization}', '{FLOW}', {artifact}, {now} + i FROM n WHERE TRUE ORDER BY i ON CONFLICT DO NOTHING;
          {numbers} INSERT INTO reported_artifacts (id, organization, flow, trail, fingerprint, name, created_at,
              reported_by, content)
-         SELECT {id}, '{organization}', '{FLOW}', {id}, {artifact}, 'image', {now} + i, 'bench', '{{}}' FROM n;"
+         SELECT {id}, '{organization}', '{FLOW}', {id}, {artifact}, 'image', {now} + i, 'bench', '{{}}' FROM n;
+         {numbers} INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at, modified_at, trail, report)
+         SELECT '{organization}', '{FLOW}', {artifact}, {now} + i, {now} + i, {id}, {id}
+         FROM n WHERE TRUE ORDER BY i DESC ON CONFLICT DO NOTHING;"
     ));
     database.maintain();
 }

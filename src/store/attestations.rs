@@ -6,7 +6,7 @@ use serde::Serialize;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
-use super::latest_attestations::AttestedBy;
+use super::latest_attestations::{AddedBy, AttestedBy};
 use super::provenance::{ArtifactOrigin, ClaimEffect};
 use super::repositories::{RecordError, Reporter};
 use super::row_limit::PageBudget;
@@ -249,6 +249,8 @@ impl Transaction {
             created_at: at,
         };
         self.record_attested(new.organization, new.artifacts, attested).await?;
+        let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };
+        self.add_to_flow(new.organization, new.artifacts, added).await?;
         self.log().row(new.organization, Kind::Attestation, id);
         let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
         let origin = ArtifactOrigin {

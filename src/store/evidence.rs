@@ -38,7 +38,7 @@ struct LatestRow {
     trail: Id,
 }
 
-/// An artifact that a pipeline reported in a flow.
+/// An artifact that a pipeline reported in a flow, and the trail of the latest report.
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
     fingerprint: Fingerprint,
@@ -196,7 +196,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The flows and trails in which pipelines reported artifacts.
+    /// The flows in which pipelines reported artifacts, with the trails of the latest reports.
     async fn reported(
         &mut self,
         organization: &str,
@@ -206,9 +206,11 @@ impl Transaction {
             self,
             |query| {
                 query.push(
-                    "SELECT DISTINCT fingerprint, flow, trail FROM reported_artifacts WHERE organization = ",
+                    "SELECT f.fingerprint, f.flow, r.trail
+                     FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+                     WHERE f.organization = ",
                 );
-                query.push_bind(organization).push(" AND fingerprint IN");
+                query.push_bind(organization).push(" AND f.fingerprint IN");
             },
             artifacts,
             ""

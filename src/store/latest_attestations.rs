@@ -1,4 +1,4 @@
-//! Derives the latest attestations of artifacts, and the artifacts of flows, from attestations.
+//! Derives the latest attestations of artifacts, and the artifacts of flows, from attestations and reports.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +7,16 @@ use sqlx::types::Uuid;
 use super::transaction::insert;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
+
+/// An attestation or report of artifacts in a flow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AddedBy<'a> {
+    pub(super) flow: &'a str,
+    pub(super) trail: Option<Uuid>,
+    /// The report; `None`: an attestation.
+    pub(super) report: Option<Uuid>,
+    pub(super) at: Timestamp,
+}
 
 /// An attestation of artifacts.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +31,7 @@ pub(super) struct AttestedBy<'a> {
 }
 
 impl Transaction {
-    /// Makes an attestation the latest of its artifacts, unless a later one has its flow and name, and adds the artifacts to
-    /// the flow.
+    /// Makes an attestation the latest of its artifacts, unless a later one has its flow and name.
     pub(super) async fn record_attested(
         &mut self,
         organization: &str,
@@ -45,25 +54,27 @@ impl Transaction {
                 values.push_bind(by.is_compliant).push_bind(by.kind).push_bind(by.trail);
             }
         );
-        self.add_to_flow(organization, by.flow, artifacts, by.created_at).await
+        Ok(())
     }
 
-    /// Adds artifacts to a flow; those that it has keep their time.
+    /// Adds artifacts to a flow; those that it has keep the time of their addition.
     pub(super) async fn add_to_flow(
         &mut self,
         organization: &str,
-        flow: &str,
         artifacts: &BTreeSet<Fingerprint>,
-        at: Timestamp,
+        by: AddedBy<'_>,
     ) -> Result<(), Error> {
         insert!(
             self,
-            "INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at) ",
-            " ON CONFLICT DO NOTHING",
+            "INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at, modified_at, trail, report) ",
+            " ON CONFLICT (organization, flow, fingerprint) DO UPDATE
+              SET modified_at = excluded.modified_at, trail = excluded.trail,
+                  report = COALESCE(excluded.report, flow_artifacts.report)",
             artifacts,
             |values, artifact| {
-                values.push_bind(organization).push_bind(flow).push_bind(artifact.bytes().as_slice());
-                values.push_bind(at.micros());
+                values.push_bind(organization).push_bind(by.flow).push_bind(artifact.bytes().as_slice());
+                values.push_bind(by.at.micros()).push_bind(by.at.micros());
+                values.push_bind(by.trail).push_bind(by.report);
             }
         );
         Ok(())

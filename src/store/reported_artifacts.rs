@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
-use super::latest_attestations::AttestedBy;
+use super::latest_attestations::{AddedBy, AttestedBy};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_all, insert, on};
 use super::{Error, Transaction};
@@ -81,7 +81,8 @@ impl Transaction {
         });
         self.log().row(new.organization, Kind::Artifact, id);
         let artifact = BTreeSet::from([sent.fingerprint]);
-        self.add_to_flow(new.organization, new.flow, &artifact, at).await?;
+        let added = AddedBy { flow: new.flow, trail: new.trail, report: Some(id), at };
+        self.add_to_flow(new.organization, &artifact, added).await?;
         let Some(trail) = new.trail else { return Ok(id) };
         self.update_trail(new.organization, trail, sent.git_commit_info.as_ref(), at).await?;
         let Some(name) = name else { return Ok(id) };

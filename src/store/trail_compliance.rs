@@ -31,7 +31,7 @@ impl Transaction {
                 ""
             );
             let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
-            self.read_attestations(organization, &mut trails, &mut PageBudget::unlimited()).await?;
+            self.read_latest(organization, &mut trails, &mut PageBudget::unlimited()).await?;
             let flows = trails.iter().filter(|trail| trail.template.is_none());
             let flows: BTreeSet<&str> = flows.map(|trail| trail.flow.as_str()).collect();
             let templates = self.templates(organization, flows).await?;

@@ -283,7 +283,46 @@ impl Transaction {
         })
     }
 
-    pub(super) async fn read_attestations(
+    async fn read_attestations(
+        &mut self,
+        organization: &str,
+        trails: &mut [Trail],
+        budget: &mut PageBudget,
+    ) -> Result<(), Error> {
+        self.read_latest(organization, trails, budget).await?;
+        let ids = &*trails;
+        let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND organization = ",
+            );
+            push_trails!(query, organization, "trail", ids);
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let reported: Vec<ReportedRow> = on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(
+                "SELECT trail, template_name, fingerprint FROM reported_artifacts
+                 WHERE template_name IS NOT NULL AND organization = ",
+            );
+            push_trails!(query, organization, "trail", ids);
+            query.push(" ORDER BY created_at, id");
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
+        });
+        let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
+        for (trail, repository) in repositories {
+            if let Some(trail) = by_id.get_mut(&trail) {
+                trail.repositories.insert(repository);
+            }
+        }
+        for row in reported {
+            if let Some(trail) = by_id.get_mut(&row.trail) {
+                trail.artifacts.insert(row.template_name, row.fingerprint);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the current attestations of trails.
+    pub(super) async fn read_latest(
         &mut self,
         organization: &str,
         trails: &mut [Trail],
@@ -304,46 +343,22 @@ impl Transaction {
             query.push(" ORDER BY created_at, id");
             budget.read(query.build().persistent(false).fetch(connection)).await?
         });
-        let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND organization = ",
-            );
-            push_trails!(query, organization, "trail", ids);
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let reported: Vec<ReportedRow> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT trail, template_name, fingerprint FROM reported_artifacts
-                 WHERE template_name IS NOT NULL AND organization = ",
-            );
-            push_trails!(query, organization, "trail", ids);
-            query.push(" ORDER BY created_at, id");
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        // In this order, neither all reports of a trail nor all attestations of an artifact are read.
         let named: Vec<NamedRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT DISTINCT r.trail, r.template_name, x.attestation
-                 FROM reported_artifacts r CROSS JOIN attested_artifacts x
-                 WHERE x.organization = r.organization AND x.fingerprint = r.fingerprint AND x.trail = r.trail
-                   AND r.template_name IS NOT NULL AND r.organization = ",
+                "SELECT DISTINCT a.trail, r.template_name, a.id AS attestation
+                 FROM attestations a CROSS JOIN attested_artifacts x CROSS JOIN reported_artifacts r
+                 WHERE x.organization = a.organization AND x.attestation = a.id
+                   AND r.organization = a.organization AND r.trail = a.trail AND r.fingerprint = x.fingerprint
+                   AND r.template_name IS NOT NULL AND a.superseded_by IS NULL AND a.organization = ",
             );
-            push_trails!(query, organization, "r.trail", ids);
+            push_trails!(query, organization, "a.trail", ids);
             query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
         });
         let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
         for row in latest {
             if let Some(trail) = by_id.get_mut(&row.trail) {
                 trail.latest.push(row.into());
-            }
-        }
-        for (trail, repository) in repositories {
-            if let Some(trail) = by_id.get_mut(&trail) {
-                trail.repositories.insert(repository);
-            }
-        }
-        for row in reported {
-            if let Some(trail) = by_id.get_mut(&row.trail) {
-                trail.artifacts.insert(row.template_name, row.fingerprint);
             }
         }
         for NamedRow { trail, template_name, attestation } in named {

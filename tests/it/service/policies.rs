@@ -175,27 +175,36 @@ async fn trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_tr
     let flow = "    flows: [{name: cart, template: {attestations: [{name: review, type: junit}]}}]";
     let options = Options { bootstrap: bootstrap(1, flow), ..Options::default() };
     let service = TestService::start_with(database, options).await;
-    let review = async |failures: u32| {
+    let review = async |trail: &str, failures: u32| {
         let data = json!({
             "attestation_name": "review",
             "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0}],
         });
-        service.attest(ADMIN, "cart", "t1", form(&data)).await.expect(201);
+        service.attest(ADMIN, "cart", trail, form(&data)).await.expect(201);
     };
-    review(1).await;
-    let reported = json!({"fingerprint": digest('a'), "filename": "cart:1", "git_commit": "c".repeat(40),
-                          "build_url": "https://x", "commit_url": "https://x", "trail_name": "t1"});
-    let request = service.request(Method::POST, ADMIN, "/artifacts/acme/cart");
-    let request = request.header("Content-Type", "application/json").body(reported.to_string());
-    Response::from_request(request).await.expect(201);
+    let report_in = async |trail: &str| {
+        let reported = json!({"fingerprint": digest('a'), "filename": "cart:1", "git_commit": "c".repeat(40),
+                              "build_url": "https://x", "commit_url": "https://x", "trail_name": trail});
+        let request = service.request(Method::POST, ADMIN, "/artifacts/acme/cart");
+        let request = request.header("Content-Type", "application/json").body(reported.to_string());
+        Response::from_request(request).await.expect(201);
+    };
+    review("t1", 1).await;
+    report_in("t1").await;
     put(&service, ADMIN, "trails", "trail-compliance: {required: true}").await.expect(201);
     run(&service, "prod", "a").await;
     attach(&service, "prod", &["trails"]).await.expect(200);
     let not = r#"prod NON-COMPLIANT ["trails v1: the trail t1 of the flow cart is not compliant"]"#;
     assert_eq!(verdicts(&service).await, [not]);
-    review(0).await;
+    review("t1", 0).await;
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
-    review(1).await;
+    review("t1", 1).await;
+    assert_eq!(verdicts(&service).await, [not]);
+    // The trail of the latest report counts.
+    review("t2", 0).await;
+    report_in("t2").await;
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+    report_in("t1").await;
     assert_eq!(verdicts(&service).await, [not]);
 }
 

@@ -94,7 +94,8 @@ async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
              {n} SELECT 'acme', {hash}, 'cart', 'unit', substr({hash}, 17), i, TRUE, 'junit', substr({hash}, 17) FROM n"
         ),
         format!(
-            "flow_artifacts (organization, flow, fingerprint, created_at) {n} SELECT 'acme', 'cart', {hash}, i FROM n"
+            "flow_artifacts (organization, flow, fingerprint, created_at, modified_at)
+             {n} SELECT 'acme', 'cart', {hash}, i, i FROM n"
         ),
     ] {
         database.execute(&format!("INSERT INTO {insert}")).await;

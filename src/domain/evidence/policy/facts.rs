@@ -44,7 +44,7 @@ pub struct FlowEvidence {
     pub tags: Arc<BTreeMap<String, String>>,
     /// The latest attestations by name.
     pub attestations: BTreeMap<String, AttestationEvidence>,
-    /// The trails in which it was reported; only if a policy needs them.
+    /// The trail of its latest report, and those of other digests of the image; only if a policy needs them.
     pub trails: Vec<TrailEvidence>,
 }
 
