@@ -401,14 +401,18 @@ CREATE TABLE flow_templates (
     id UUID NOT NULL,
     flow TEXT NOT NULL,
     version BIGINT NOT NULL,
-    -- JSON.
+    -- JSON, and its hash.
     content TEXT NOT NULL,
+    sha256 BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
     closed_at BIGINT,
     PRIMARY KEY (organization, id),
     UNIQUE (organization, flow, version),
     FOREIGN KEY (organization, flow) REFERENCES flows (organization, name)
 );
+
+CREATE UNIQUE INDEX flow_templates_open ON flow_templates (organization, flow) WHERE closed_at IS NULL;
+CREATE INDEX flow_templates_by_content ON flow_templates (organization, flow, sha256);
 
 -- The repositories and images that flows own, as JSON; the open row applies.
 CREATE TABLE flow_ownerships (

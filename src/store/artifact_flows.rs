@@ -134,58 +134,36 @@ impl Transaction {
             (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
                 (Some(row.flow), row.commit_sha, row.commit_url);
         }
-        let mut rows: Vec<FlowRow> = fetch_for_all!(
+        let rows: Vec<FlowRow> = fetch_for_all!(
             self,
             |query| {
                 query.push(
-                    "SELECT l.fingerprint, l.flow, t.name AS trail, MAX(l.created_at) AS modified_at,
-                            CAST(NULL AS TEXT) AS content
-                     FROM latest_attestations l LEFT JOIN trails t ON t.organization = l.organization AND t.id = l.trail
-                     WHERE l.organization = ",
+                    "SELECT f.fingerprint, f.flow, t.name AS trail, f.modified_at, r.content
+                     FROM flow_artifacts f
+                       LEFT JOIN trails t ON t.organization = f.organization AND t.id = f.trail
+                       LEFT JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+                     WHERE f.organization = ",
                 );
-                query.push_bind(organization).push(" AND l.fingerprint IN");
+                query.push_bind(organization).push(" AND f.fingerprint IN");
             },
             keys(),
-            " GROUP BY l.fingerprint, l.flow, t.name"
+            ""
         );
-        let mut reported: Vec<FlowRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT r.fingerprint, r.flow, t.name AS trail, r.created_at AS modified_at, r.content
-                     FROM reported_artifacts r LEFT JOIN trails t ON t.organization = r.organization AND t.id = r.trail
-                     WHERE r.organization = ",
-                );
-                query.push_bind(organization).push(" AND r.fingerprint IN");
-            },
-            keys(),
-            " ORDER BY r.created_at, r.id"
-        );
-        rows.append(&mut reported);
         for row in rows {
-            known.entry(row.fingerprint).or_default().add(row)?;
+            let FlowRow { fingerprint, flow, trail, modified_at, content } = row;
+            let report = content.map(|content| serde_json::from_str(&content)).transpose();
+            let report = report.map_err(|_| Error::Unreadable("a reported artifact"))?;
+            known.entry(fingerprint).or_default().flows.push(ArtifactFlow {
+                flow,
+                trail,
+                modified_at,
+                report,
+            });
+        }
+        // Sorted here: the database's order depends on its locale.
+        for artifact in known.values_mut() {
+            artifact.flows.sort_unstable_by(|one, other| one.flow.cmp(&other.flow));
         }
         Ok(known)
-    }
-}
-
-impl KnownArtifact {
-    fn add(&mut self, row: FlowRow) -> Result<(), Error> {
-        let report = row.content.map(|content| serde_json::from_str(&content)).transpose();
-        let report = report.map_err(|_| Error::Unreadable("a reported artifact"))?;
-        let modified_at = row.modified_at;
-        let new = ArtifactFlow { flow: row.flow, trail: row.trail, modified_at, report };
-        match self.flows.binary_search_by(|known| known.flow.cmp(&new.flow)) {
-            Err(place) => self.flows.insert(place, new),
-            Ok(place) => {
-                if let Some(known) = self.flows.get_mut(place) {
-                    known.report = new.report.or_else(|| known.report.take());
-                    if new.modified_at >= known.modified_at {
-                        (known.trail, known.modified_at) = (new.trail, new.modified_at);
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 }

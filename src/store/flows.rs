@@ -242,10 +242,11 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<Uuid, Error> {
         const SELECT: &str = "
-            SELECT id FROM flow_templates WHERE organization = $1 AND flow = $2 AND content = $3
+            SELECT id FROM flow_templates WHERE organization = $1 AND flow = $2 AND sha256 = $3
             ORDER BY version DESC LIMIT 1";
         let content = json(body)?;
-        let known: Option<Uuid> = fetch_optional_scalar!(self, SELECT, organization, flow, &content);
+        let hash = Fingerprint::from_content(content.as_bytes());
+        let known: Option<Uuid> = fetch_optional_scalar!(self, SELECT, organization, flow, hash);
         match known {
             Some(id) => Ok(id),
             None => self.insert_template(organization, flow, &content, now, Some(now)).await,
@@ -262,11 +263,12 @@ impl Transaction {
         closed_at: Option<Timestamp>,
     ) -> Result<Uuid, Error> {
         const INSERT: &str = "
-            INSERT INTO flow_templates (id, organization, flow, version, content, created_at, closed_at)
-            SELECT $1, $2, $3, COALESCE(MAX(version), 0) + 1, $4, $5, $6 FROM flow_templates
-            WHERE organization = $2 AND flow = $3";
-        let id = Uuid::now_v7();
-        execute!(self, INSERT, id, organization, flow, content, now, closed_at);
+            INSERT INTO flow_templates (id, organization, flow, version, content, sha256, created_at, closed_at)
+            VALUES ($1, $2, $3,
+                    COALESCE((SELECT MAX(version) FROM flow_templates WHERE organization = $2 AND flow = $3), 0) + 1,
+                    $4, $5, $6, $7)";
+        let (id, hash) = (Uuid::now_v7(), Fingerprint::from_content(content.as_bytes()));
+        execute!(self, INSERT, id, organization, flow, content, hash, now, closed_at);
         self.log().row(organization, Kind::Template, id);
         if closed_at.is_some() {
             self.log().row(organization, Kind::TemplateEnd, id);

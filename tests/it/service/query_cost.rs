@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use supercargo::domain::evidence::policy::{Needs, Policy, PolicyVersion};
 use supercargo::domain::evidence::snapshot::report::PodArtifact;
-use supercargo::domain::model::{Fingerprint, Page, Timestamp};
+use supercargo::domain::model::{Fingerprint, Page, TemplateBody, Timestamp};
 use supercargo::store::creations::Created;
 use supercargo::store::flows::FlowFilter;
 use supercargo::store::search::{MAX_SCANNED, SearchText};
@@ -134,10 +134,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let started = Timestamp::from_micros(i64::MAX / 4);
     let one = || [artifact].into_iter().collect::<std::collections::BTreeSet<_>>();
     let version = PolicyVersion { name: "rules".to_owned(), version: 1 };
-    let rules =
-        "{_schema: x/v1, artifacts: {trail-compliance: {required: true}, approval: {not_author: true},
-                  attestations: [{name: unit, type: junit, min_tests: 1, if: '${{ exists(flow) }}'}]}}";
-    let policy = Policy::parse(version, rules).unwrap();
+    let policy = Policy::parse(version, RULES).unwrap();
     let needs = Needs::new([&policy]);
     let trail = sqlx::types::Uuid::nil();
     let build =
@@ -239,13 +236,130 @@ async fn queries_do_not_scan_ended_rows() {
         );
         store.close().await;
     }
-    let grown: Vec<_> = counted[0]
-        .iter()
-        .zip(&counted[1])
+    assert_eq!(grown(&counted), [""; 0], "steps / {STEPS_PER_CALLBACK} with twice as many ended rows");
+}
+
+/// The policy of [`steps`] and of [`steps_of_trails`].
+const RULES: &str =
+    "{_schema: x/v1, artifacts: {trail-compliance: {required: true}, approval: {not_author: true},
+                       attestations: [{name: unit, type: junit, min_tests: 1, if: '${{ exists(flow) }}'}]}}";
+
+/// Inserts trails with an attestation and a report of the artifact, superseded attestations and reports of other artifacts
+/// in its trail `build-7`, and versions of the template, numbered from `from` to `to`.
+async fn insert_trails(database: &Database, (from, to): (i64, i64)) {
+    let n = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
+    let (own, other) =
+        ("substr(unhex(printf('%064x', i)), 17)", "substr(unhex(printf('%064x', 1000000 + i)), 17)");
+    let (artifact, trail) = (format!("X'{}'", digest('a')), "(SELECT id FROM trails WHERE name = 'build-7')");
+    let attestation = |id: &str, trail: &str, superseded_by: &str| {
+        format!(
+            "attestations (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
+                           has_verdict, is_compliant, results, description, origin_url, user_data, annotations,
+                           external_urls, other_fields, superseded_by)
+             {n} SELECT {id}, 'acme', 'cart', {trail}, 'unit', 'junit', '[]', i, 'ci', 1, TRUE, TRUE, '[]', '', '', '{{}}',
+                        '{{}}', '{{}}', '{{}}', {superseded_by} FROM n"
+        )
+    };
+    let report = |id: &str, trail: &str, artifact: &str| {
+        format!(
+            "reported_artifacts (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by,
+                                 content)
+             {n} SELECT {id}, 'acme', 'cart', {trail}, {artifact}, 'cart', 'app', i, 'ci', '{{}}' FROM n"
+        )
+    };
+    let attested = |artifact: &str, attestation: &str, trail: &str| {
+        format!(
+            "attested_artifacts (organization, fingerprint, attestation, trail)
+             {n} SELECT 'acme', {artifact}, {attestation}, {trail} FROM n"
+        )
+    };
+    let another = "unhex(printf('%064x', i))";
+    for insert in [
+        format!(
+            "trails (id, organization, flow, name, created_at, last_modified_at, created_by)
+             {n} SELECT {own}, 'acme', 'cart', 'of-' || i, i, i, 'ci' FROM n"
+        ),
+        attestation(own, own, "NULL"),
+        attested(&artifact, own, own),
+        report(own, own, &artifact),
+        attestation(other, trail, own),
+        attested(another, other, trail),
+        report(other, trail, another),
+        format!(
+            "flow_templates (id, organization, flow, version, content, sha256, created_at, closed_at)
+             {n} SELECT {own}, 'acme', 'cart', i, '{{}}', {another}, i, i FROM n"
+        ),
+    ] {
+        database.execute(&format!("INSERT INTO {insert}")).await;
+    }
+    let latest = format!(
+        "UPDATE flow_artifacts SET report = substr(unhex(printf('%064x', {to})), 17) WHERE fingerprint = {artifact}"
+    );
+    database.execute(&latest).await;
+}
+
+/// The steps of the queries of an evaluation of the artifact, and of what pages show of its flows.
+async fn steps_of_trails(store: &Store) -> Vec<(&'static str, u64)> {
+    let mut all = Vec::new();
+    let one = || [Fingerprint::from_hex(&digest('a')).unwrap()].into();
+    let policy = Policy::parse(PolicyVersion { name: "rules".to_owned(), version: 1 }, RULES).unwrap();
+    let needs = Needs::new([&policy]);
+    let template: TemplateBody =
+        serde_json::from_value(json!({"attestations": [], "artifacts": []})).unwrap();
+    let now = Timestamp::from_micros(i64::MAX / 2);
+    let trail =
+        store.read().await.unwrap().stored_trail("acme", "cart", "build-7").await.unwrap().unwrap().id;
+    macro_rules! count {
+        ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
+            let mut $transaction = store.$begin().await.unwrap();
+            let steps = count_steps(&mut $transaction).await;
+            let _ = $query.await.unwrap();
+            all.push(($name, steps.load(Ordering::Relaxed)));
+        })+};
+    }
+    count! {
+        "evidence": read, |t| t.evidence("acme", &one(), &needs);
+        "compliance of a trail": read, |t| t.trail_compliance("acme", &[trail].into());
+        "known artifacts": read, |t| t.known_artifacts("acme", &one());
+        "commits of the latest attestations": read, |t| t.attested_commits("acme", &one());
+        "current template": read, |t| t.open_template_id("acme", "cart");
+        "version of a template": write, |t| t.template_version("acme", "cart", &template, now);
+    }
+    all
+}
+
+#[tokio::test]
+async fn evaluation_does_not_read_all_trails_and_attestations_of_an_artifact() {
+    const TRAILS: i64 = 3_000;
+    let service = TestService::start(Database::sqlite()).await;
+    let attested = json!({
+        "attestation_name": "unit", "junit_results": [], "artifact_fingerprint": digest('a'),
+        "git_commit_info": {"sha1": "0123456789012345678901234567890123456789", "author": "Kim <kim@example.com>"},
+    });
+    service.attest(ADMIN, "cart", "build-7", form(&attested)).await.expect(201);
+    let database = service.stop().await;
+    let url: DatabaseUrl = database.url().parse().unwrap();
+    let mut counted = Vec::new();
+    for to in [TRAILS, 2 * TRAILS] {
+        insert_trails(&database, (to - TRAILS + 1, to)).await;
+        let store = Store::open(&url, Timeouts::default()).await.unwrap();
+        let (first, second) =
+            (Box::pin(steps_of_trails(&store)).await, Box::pin(steps_of_trails(&store)).await);
+        counted.push(
+            first.into_iter().zip(second).map(|((name, a), (_, b))| (name, a.min(b))).collect::<Vec<_>>(),
+        );
+        store.close().await;
+    }
+    assert_eq!(grown(&counted), [""; 0], "steps / {STEPS_PER_CALLBACK} with twice as many trails");
+}
+
+/// The queries that take more steps in the second count.
+fn grown(counted: &[Vec<(&'static str, u64)>]) -> Vec<String> {
+    let pairs = counted[0].iter().zip(&counted[1]);
+    pairs
         .filter(|((_, before), (_, after))| *after > before + before / 20 + 10)
         .map(|((name, before), (_, after))| format!("{name}: from {before} to {after}"))
-        .collect();
-    assert!(grown.is_empty(), "steps / {STEPS_PER_CALLBACK} with twice as many ended rows: {grown:#?}");
+        .collect()
 }
 
 /// PostgreSQL estimates how many rows end after a time, and may read the whole table instead.
