@@ -170,7 +170,7 @@ CREATE TABLE environments (
     evaluate_at BIGINT,
     -- Number of artifacts that the next number is compared with; NULL: not evaluated since the percentage was changed.
     reference_artifacts BIGINT,
-    -- Why the environment runs too few artifacts; NULL: it does not.
+    -- Why the environment runs too few artifacts, as JSON; NULL: it does not.
     absence TEXT,
 
     -- Rows that ended before this time were removed; NULL: none were.
@@ -332,7 +332,7 @@ CREATE TABLE verdicts (
     until_at BIGINT,
     compliance TEXT NOT NULL,
     is_allowed BOOLEAN NOT NULL,
-    -- JSON list.
+    -- JSON list: type, rule, flow and attestation of each.
     reasons TEXT NOT NULL,
     PRIMARY KEY (organization, environment, fingerprint, from_at),
     FOREIGN KEY (organization, environment) REFERENCES environments (organization, id)

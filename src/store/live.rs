@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{Micros, compliance, duration};
+use super::columns::{Json, Micros, compliance, duration};
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{fetch_all, fetch_for_all, fetch_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, KnownRepository, Timestamp};
 
@@ -75,7 +76,8 @@ pub struct LiveEnvironment {
     /// When it was last evaluated, if it is queued for evaluation.
     pub last_evaluated_at: Option<Timestamp>,
     /// Why it runs too few artifacts, if it does.
-    pub absence: Option<String>,
+    #[sqlx(try_from = "Json<Option<Reason>>")]
+    pub absence: Option<Reason>,
 }
 
 /// The columns in the order of `live`.
@@ -91,7 +93,7 @@ struct LiveArtifactRow {
     silent_after: Option<i64>,
     compliant_until: Option<i64>,
     last_evaluated_at: Option<i64>,
-    absence: Option<String>,
+    absence: Json<Option<Reason>>,
     compliance: Option<String>,
 }
 
@@ -106,7 +108,7 @@ impl LiveArtifactRow {
                 silent_after: self.silent_after.map(duration),
                 compliant_until: self.compliant_until.map(Timestamp::from_micros),
                 last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
-                absence: self.absence,
+                absence: self.absence.0,
             },
             name: self.artifact,
             fingerprint: self.fingerprint.0,

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::Micros;
+use super::columns::{Json, Micros};
 use super::transaction::{fetch_all, fetch_for_all, fetch_optional};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 
@@ -29,7 +30,8 @@ pub struct EnvironmentOverview {
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
     /// Why it runs too few artifacts, if it does.
-    pub absence: Option<String>,
+    #[sqlx(try_from = "Json<Option<Reason>>")]
+    pub absence: Option<Reason>,
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::columns::Json;
 use super::from_row::all_from_rows;
 use super::policies::Attachment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
@@ -9,7 +10,7 @@ use super::search::Artifact;
 use super::transaction::{fetch_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::evidence::policy::PolicyVersion;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, PolicySummary, PolicyVersionSummary, Timestamp};
 
 /// Maximum number of versions of a policy that are listed.
@@ -72,7 +73,7 @@ pub struct FailingArtifact {
     /// The artifact.
     pub artifact: Artifact,
     /// Why, by the rules of the policy.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -80,21 +81,15 @@ struct FailingRow {
     environment: String,
     fingerprint: Fingerprint,
     name: String,
-    reasons: String,
+    reasons: Json<Vec<Reason>>,
 }
 
 impl FailingRow {
-    /// Keeps the reasons that begin with the policy and a version.
-    fn parse(self, policy: &str) -> Result<FailingArtifact, Error> {
-        let reasons: Vec<String> =
-            serde_json::from_str(&self.reasons).map_err(|_| Error::Unreadable("the reasons of a verdict"))?;
-        let of_policy = |reason: &String| {
-            let (version, reason) = PolicyVersion::split_reason(reason)?;
-            (version.name == policy).then(|| reason.to_owned())
-        };
-        let reasons = reasons.iter().filter_map(of_policy).collect();
-        let artifact = Artifact { fingerprint: self.fingerprint, name: self.name };
-        Ok(FailingArtifact { environment: self.environment, artifact, reasons })
+    /// Keeps the reasons of the policy.
+    fn parse(self, policy: &str) -> FailingArtifact {
+        let Self { environment, fingerprint, name, reasons: Json(mut reasons) } = self;
+        reasons.retain(|reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy));
+        FailingArtifact { environment, artifact: Artifact { fingerprint, name }, reasons }
     }
 }
 
@@ -121,7 +116,7 @@ impl Transaction {
             let select = select.bind(Compliance::NonCompliant.as_str()).bind(one_more_than(MAX_ROWS));
             select.fetch_all(connection).await.and_then(all_from_rows)?
         });
-        let rows = rows.into_iter().map(|row| row.parse(policy)).collect::<Result<_, Error>>()?;
+        let rows = rows.into_iter().map(|row| row.parse(policy)).collect();
         let mut failing = AtMost::from_rows(MAX_ROWS, rows);
         failing.listed.retain(|artifact| !artifact.reasons.is_empty());
         Ok(failing)

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{Micros, micros};
+use super::columns::{Json, Micros, json, micros};
 use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::log::environment_change::NewSnapshot;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment whose row is locked until the transaction ends.
@@ -38,7 +39,7 @@ pub struct LockedEnvironment {
     /// The declared limits of its number of artifacts.
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
-    pub absence: Option<String>,
+    pub absence: Option<Reason>,
     /// Whether it is queued for evaluation.
     pub is_queued: bool,
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
@@ -86,7 +87,7 @@ struct EnvironmentRow {
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
-    absence: Option<String>,
+    absence: Json<Option<Reason>>,
     is_queued: i64,
     is_lasting: i64,
 }
@@ -128,7 +129,7 @@ impl EnvironmentRow {
                 max_drop: limit(self.max_drop_percent).map_err(unreadable)?,
                 reference: limit(self.reference_artifacts).map_err(unreadable)?,
             },
-            absence: self.absence,
+            absence: self.absence.0,
             is_queued: self.is_queued != 0,
             is_evaluated: self.is_lasting != 0 && self.is_queued == 0,
         })
@@ -289,11 +290,12 @@ impl Transaction {
         &mut self,
         organization: &str,
         environment: Uuid,
-        absence: Option<&str>,
+        absence: Option<&Reason>,
         reference: Option<u32>,
     ) -> Result<(), Error> {
         const UPDATE: &str = "
             UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE organization = $3 AND id = $4";
+        let absence = absence.map(json).transpose()?;
         execute!(self, UPDATE, absence, reference.map(i64::from), organization, environment);
         Ok(())
     }

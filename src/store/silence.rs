@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::micros;
+use super::columns::{Json, micros};
 use super::events::{NewEvent, Queued};
 use super::reports::LockedEnvironment;
 use super::transaction::{execute, fetch_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Timestamp, Trigger};
 
 /// The state of a declared environment.
@@ -45,7 +46,8 @@ pub struct SilenceChange {
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
     /// Why it runs too few artifacts, if it does.
-    pub absence: Option<String>,
+    #[sqlx(try_from = "Json<Option<Reason>>")]
+    pub absence: Option<Reason>,
     /// The name of the token that reported it last.
     pub reported_by: Option<String>,
     /// The last report, or the creation if there is none.

@@ -8,7 +8,7 @@ use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Table};
-use crate::cli::read::{Common, Objects, at, client, items, text};
+use crate::cli::read::{Common, Objects, at, client, items, reason_text, text};
 use crate::cli::service::Service;
 use crate::domain::model::{EnvironmentName, FlowName, PolicyName};
 
@@ -111,7 +111,7 @@ impl Artifact {
         for policy in &policies {
             let version = at(policy, "/policy_version").as_u64().map(|version| format!(" v{version}"));
             let check = format!("policy {}{}", text(at(policy, "/policy_name")), version.unwrap_or_default());
-            add(check, policy, items(policy, "/reasons").map(text).collect());
+            add(check, policy, items(policy, "/reasons").map(reason_text).collect());
         }
         if self.environment.is_none() && self.policy.is_empty() || policies.is_empty() {
             for flow in items(raw, "/flows") {

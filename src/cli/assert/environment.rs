@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Cell;
-use crate::cli::read::Format::{Custom, Digest, Reasons, Text};
+use crate::cli::read::Format::{Custom, Digest, ReasonsOfSnapshot, Text};
 use crate::cli::read::{Column, Common, Objects, at, client, table, warn};
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
@@ -41,7 +41,7 @@ const FAILING: &[Column] = &[
     Column::new("ARTIFACT", "/name", Text),
     Column::new("DIGEST", "/fingerprint", Digest),
     Column::new("COMPLIANCE", "", Custom(compliance)),
-    Column::new("REASON", "/reasons_for_incompliance", Reasons),
+    Column::new("REASON", "", ReasonsOfSnapshot),
 ];
 
 impl Environment {

@@ -171,7 +171,7 @@ impl Story<'_> {
         for artifact in artifacts {
             let digest: String = artifact.fingerprint.to_string().chars().take(DIGEST_DIGITS).collect();
             lines.push(("artifact", Cell::text(format!("{}  {digest}", artifact.name))));
-            lines.extend(artifact.reasons.iter().map(|reason| ("reason", Cell::text(reason))));
+            lines.extend(artifact.reasons.iter().map(|reason| ("reason", Cell::text(reason.to_string()))));
         }
         Ok(self.screen.table(&details(lines))?)
     }

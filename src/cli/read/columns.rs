@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::Timestamp;
 
 /// A column of a table, or a line of details.
@@ -22,8 +23,10 @@ pub(in crate::cli) struct Column {
 pub(in crate::cli) enum Format {
     /// A text or number; of a list its items, of an object its keys and values.
     Text,
-    /// Texts that may contain commas.
+    /// Reasons, which may contain commas.
     Reasons,
+    /// The reasons of an artifact of a snapshot: data, or the text of another service.
+    ReasonsOfSnapshot,
     /// The number of items.
     Count,
     /// The age of a time; 0 is none.
@@ -63,8 +66,13 @@ impl Column {
             _ if value.is_null() => Cell::none(),
             Format::Text | Format::Lines(_) => Cell::maybe(Some(text(value)).filter(|text| !text.is_empty())),
             Format::Reasons => {
-                let reasons: Vec<_> = items(value, "").map(text).collect();
+                let reasons: Vec<_> = items(value, "").map(reason_text).collect();
                 Cell::maybe(Some(reasons.join("; ")).filter(|reasons| !reasons.is_empty()))
+            }
+            Format::ReasonsOfSnapshot => {
+                let is_data = at(value, "/reasons").is_array();
+                let pointer = if is_data { "/reasons" } else { "/reasons_for_incompliance" };
+                Self { pointer, format: Format::Reasons, ..*self }.cell(value, now)
             }
             Format::Count => Cell::text(items(value, "").count().to_string()),
             Format::Ago => Cell::ago(time(value), now),
@@ -119,6 +127,12 @@ impl From<Vec<Map<String, Value>>> for Objects {
 /// The items of the list at a JSON pointer.
 pub(in crate::cli) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     at(value, pointer).as_array().into_iter().flatten()
+}
+
+/// A reason in words, from its data. Of a type that this version does not know, it is the text that the service sends.
+pub(in crate::cli) fn reason_text(value: &Value) -> String {
+    let sent = || text(if value.is_object() { at(value, "/text") } else { value });
+    Reason::deserialize(value).map_or_else(|_| sent(), |reason| reason.to_string())
 }
 
 /// A value in words. An integer may have the form `3.0`.

@@ -7,7 +7,9 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::columns::Format::{Ago, Commit, Compliant, Count, Custom, Digest, Reasons, Seconds, State, Text};
+use super::columns::Format::{
+    Ago, Commit, Compliant, Count, Custom, Digest, ReasonsOfSnapshot, Seconds, State, Text,
+};
 use super::columns::{Column, Objects, at, table, text};
 use super::common::Common;
 use super::pages::Pages;
@@ -213,7 +215,7 @@ const ARTIFACTS: &[Column] = &[
     Column::new("COMMIT", "/git_commit", Commit).optional(2),
     Column::new("COMPLIANCE", "/compliance", State),
     Column::new("PODS", "/annotation/now", Text),
-    Column::new("REASONS", "/reasons_for_incompliance", Reasons),
+    Column::new("REASONS", "", ReasonsOfSnapshot),
 ];
 
 /// The first owner of pods.

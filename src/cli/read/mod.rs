@@ -20,7 +20,7 @@ mod statement;
 mod trails;
 
 pub(super) use self::approvals::decide;
-pub(super) use self::columns::{Column, Format, Objects, at, fields, items, table, text};
+pub(super) use self::columns::{Column, Format, Objects, at, fields, items, reason_text, table, text};
 pub(super) use self::common::{Common, Requests, client};
 pub(super) use self::download::Download;
 pub(super) use self::environments::{Diff, warn};

@@ -3,7 +3,7 @@
 //! An incomplete report would otherwise hide artifacts that are not compliant: an empty environment fulfils any policy.
 //! Called by `environment_status`. Pure.
 
-use std::fmt;
+use super::reason::Code;
 
 /// The declared limits of an environment, and the number that a drop is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,39 +17,18 @@ pub struct ExpectedArtifacts {
     pub reference: Option<u32>,
 }
 
-/// Why an environment runs too few artifacts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Absence {
-    /// Fewer artifacts than `minArtifacts`.
-    BelowMinimum {
-        /// Number of running artifacts.
-        artifacts: u32,
-        /// The minimum.
-        min: u32,
-    },
-    /// A larger drop than `maxDrop`.
-    Dropped {
-        /// Number of running artifacts.
-        artifacts: u32,
-        /// Number of artifacts before.
-        reference: u32,
-        /// The maximum, in percent.
-        max: u32,
-    },
-}
-
 impl ExpectedArtifacts {
-    /// Compares the number of running artifacts with the limits.
+    /// Why the environment runs too few artifacts, if it does.
     #[must_use]
-    pub fn absence(self, artifacts: u32) -> Option<Absence> {
+    pub fn absence(self, artifacts: u32) -> Option<Code> {
         let Self { min_artifacts, max_drop, reference } = self;
         let below = min_artifacts.filter(|min| artifacts < *min);
-        let below = below.map(|min| Absence::BelowMinimum { artifacts, min });
+        let below = below.map(|min_artifacts| Code::TooFewArtifacts { artifacts, min_artifacts });
         let dropped = max_drop.zip(reference).filter(|(max, reference)| {
             let drop = u64::from(reference.saturating_sub(artifacts));
             drop * 100 > u64::from(*reference) * u64::from(*max)
         });
-        below.or_else(|| dropped.map(|(max, reference)| Absence::Dropped { artifacts, reference, max }))
+        below.or_else(|| dropped.map(|(max_drop, before)| Code::TooLargeDrop { artifacts, before, max_drop }))
     }
 
     /// The number that the next drop is compared with. It does not change while the environment runs too few artifacts, so
@@ -61,25 +40,10 @@ impl ExpectedArtifacts {
     }
 }
 
-impl fmt::Display for Absence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BelowMinimum { artifacts, min } => {
-                write!(f, "too few running artifacts: {artifacts}, expected at least {min}")
-            }
-            Self::Dropped { artifacts, reference, max } => {
-                write!(
-                    f,
-                    "too few running artifacts: {artifacts} after {reference}, expected a drop of at most {max}%"
-                )
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::reason::Reason;
 
     #[test]
     fn drop_is_compared_with_the_latest_number_within_the_limits() {
@@ -114,8 +78,8 @@ mod tests {
             ),
             (expected(Some(60), Some(50)), 49, "too few running artifacts: 49, expected at least 60"),
         ] {
-            let absence = expected.absence(artifacts);
-            assert_eq!(absence.map(|absence| absence.to_string()).unwrap_or_default(), text, "{expected:?}");
+            let absence = expected.absence(artifacts).map(Reason::from);
+            assert_eq!(absence.as_ref().map(Reason::to_string).unwrap_or_default(), text, "{expected:?}");
             let reference = expected.max_drop.map(|_| if absence.is_some() { 100 } else { artifacts });
             assert_eq!(expected.next_reference(artifacts), reference, "{expected:?}");
         }

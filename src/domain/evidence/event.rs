@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::compliance::Compliance;
 use super::environment_status::{EnvironmentStatus, RunningArtifact};
 use super::owner::Owner;
+use super::reason::{Reason, RuleReference};
 use crate::domain::model::{Fingerprint, Trigger};
 
 /// An event of an environment.
@@ -33,7 +34,7 @@ pub struct AffectedArtifact {
     /// `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`.
     pub compliance: String,
     /// Why the artifact is not compliant.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
     /// Number of pods after the event.
     pub pods: i64,
     /// Number of pods before the event.
@@ -42,6 +43,13 @@ pub struct AffectedArtifact {
     /// notification is sent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub owners: Vec<NamespacedOwner>,
+}
+
+impl AffectedArtifact {
+    /// The rules that it does not satisfy.
+    pub fn rules(&self) -> impl Iterator<Item = &RuleReference> {
+        self.reasons.iter().filter_map(|reason| reason.rule.as_ref())
+    }
 }
 
 /// The owner of pods in a namespace.
@@ -145,6 +153,7 @@ mod tests {
     use super::Compliance::{Compliant, NonCompliant, Unknown};
     use super::*;
     use crate::domain::evidence::environment_status::Verdict;
+    use crate::domain::evidence::reason::Code;
 
     fn artifact(n: usize) -> Fingerprint {
         Fingerprint::from_content(&n.to_be_bytes())
@@ -240,7 +249,7 @@ mod tests {
     fn beginning_and_end_of_an_absence_trigger_compliance_events() {
         let [good, bad, ..] = artifacts();
         let absent = |artifacts: &[RunningArtifact], compliance| EnvironmentStatus {
-            absence: Some("too few".to_owned()),
+            absence: Some(Code::TooFewArtifacts { artifacts: 0, min_artifacts: 1 }.into()),
             ..status(artifacts, compliance)
         };
         for (before, after, expected) in [

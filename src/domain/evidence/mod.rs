@@ -19,6 +19,7 @@ pub mod owner;
 pub mod ownership;
 pub mod policy;
 pub mod rate_limit;
+pub mod reason;
 pub mod reporters;
 pub mod session;
 pub mod snapshot;

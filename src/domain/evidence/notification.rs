@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::AffectedArtifact;
+use super::reason::Reason;
 use crate::domain::escape::Escaped;
 use crate::domain::model::{Timestamp, Trigger};
 
@@ -85,7 +86,7 @@ pub struct Content {
     pub compliance: String,
     /// Why the environment runs too few artifacts, if it does.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub absence: Option<String>,
+    pub absence: Option<Reason>,
     /// The last report before the silence, or the creation of the environment if it was never reported. Only of
     /// `ON_SILENT_ENV` and `ON_REPORTING_ENV`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -143,6 +144,15 @@ pub const MAX_LISTED_ARTIFACTS: usize = 10;
 pub const DISPLAYED_DIGITS: usize = 12;
 
 impl EventContent {
+    /// Adds the texts of its reasons, to be sent.
+    pub fn add_texts(&mut self) {
+        let Self::Environment(content) = self else { return };
+        let reasons = content.artifacts.iter_mut().flat_map(|artifact| &mut artifact.reasons);
+        for reason in reasons.chain(&mut content.absence) {
+            reason.text = reason.to_string();
+        }
+    }
+
     /// A summary in one escaped line.
     #[must_use]
     pub fn headline(&self) -> String {
@@ -203,7 +213,7 @@ impl Content {
             let more = match self.trigger {
                 Trigger::ScaledArtifact => format!(": {} to {} pods", artifact.pods_before, artifact.pods),
                 _ if artifact.reasons.is_empty() => String::new(),
-                _ => format!(": {}", artifact.reasons.join(", ")),
+                _ => format!(": {}", Reason::join(&artifact.reasons, ", ")),
             };
             Escaped(&format!("{} {fingerprint}{more}", artifact.name)).to_string()
         };
@@ -247,16 +257,17 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::reason::Code;
     use crate::domain::model::Fingerprint;
 
-    fn content(trigger: Trigger, names: &[&str], reasons: &[&str]) -> Content {
+    fn content(trigger: Trigger, names: &[&str], reasons: &[Code]) -> Content {
         let artifacts: Vec<AffectedArtifact> = names
             .iter()
             .map(|name| AffectedArtifact {
                 fingerprint: Fingerprint::from([0xab; 32]),
                 name: (*name).to_owned(),
                 compliance: "NON-COMPLIANT".into(),
-                reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+                reasons: reasons.iter().cloned().map(Reason::from).collect(),
                 pods: 5,
                 pods_before: 2,
                 owners: Vec::new(),
@@ -283,12 +294,11 @@ mod tests {
 
     #[test]
     fn text_has_a_headline_and_a_line_for_each_artifact() {
-        let non_compliant =
-            content(Trigger::NonCompliantEnvironment, &["web:2"], &["unit of the flow web is missing"]);
+        let non_compliant = content(Trigger::NonCompliantEnvironment, &["web:2"], &[Code::MissingProvenance]);
         assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
-        assert_eq!(lines(&non_compliant, 0), ["web:2 abababababab: unit of the flow web is missing", cause]);
-        let absence = Some("too few running artifacts: 0, expected at least 1".to_owned());
+        assert_eq!(lines(&non_compliant, 0), ["web:2 abababababab: no flow holds the artifact", cause]);
+        let absence = Some(Code::TooFewArtifacts { artifacts: 0, min_artifacts: 1 }.into());
         let absent = Content { absence, compliance: "UNKNOWN".into(), ..non_compliant };
         assert_eq!(
             absent.headline(),

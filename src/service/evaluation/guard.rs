@@ -167,7 +167,7 @@ impl<'a> Evaluating<'a> {
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
             self.transaction
-                .record_absence(organization, environment.id, status.absence.as_deref(), reference)
+                .record_absence(organization, environment.id, status.absence.as_ref(), reference)
                 .await?;
         }
         if snapshot > environment.snapshot {

@@ -10,7 +10,7 @@ use url::Url;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
 use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
-use crate::domain::evidence::policy::{Policy, PolicyVersion};
+use crate::domain::evidence::reason::RuleReference;
 use crate::domain::model::{GitCommit, Text, Trigger};
 use crate::service::site::Site;
 use crate::store;
@@ -54,19 +54,15 @@ impl ShownArtifact {
         let mut transaction = site.store.read().await?;
         let known = transaction.known_artifacts(organization, &artifacts).await?;
         let commits = transaction.attested_commits(organization, &artifacts).await?;
-        let mut policies: BTreeMap<String, Policy> = BTreeMap::new();
-        let reasons = listed.clone().flat_map(|artifact| &artifact.reasons);
-        for name in reasons
-            .filter_map(|reason| Some(PolicyVersion::split_reason(reason)?.0.name))
-            .collect::<BTreeSet<_>>()
-        {
-            let Some(current) = transaction.current_policy(organization, &name).await? else { continue };
-            let version = PolicyVersion { name: name.clone(), version: current.version };
-            policies.extend(Policy::parse(version, &current.content).ok().map(|policy| (name, policy)));
+        let rules = listed.clone().flat_map(|artifact| artifact.rules());
+        let mut versions: BTreeMap<&str, i64> = BTreeMap::new();
+        for name in rules.map(|rule| rule.policy_name.as_str()).collect::<BTreeSet<_>>() {
+            let current = transaction.current_policy(organization, name).await?;
+            versions.extend(current.map(|current| (name, current.version)));
         }
         drop(transaction);
         let show = |(artifact, line): (&AffectedArtifact, String)| {
-            let AffectedArtifact { fingerprint, reasons, owners, .. } = artifact;
+            let AffectedArtifact { fingerprint, owners, .. } = artifact;
             let known = known.get(fingerprint);
             let (hash, url) = known.map_or((None, None), |known| known.commit(None));
             let is_same = |commit: &&GitCommit| commit.sha1.as_deref() == hash;
@@ -82,12 +78,9 @@ impl ShownArtifact {
                 author.map(Text::as_str).map(|author| format!("author {author}")),
             ];
             let origin = origin.into_iter().flatten().collect::<Vec<_>>().join(", ");
-            let rules = reasons.iter().filter_map(|reason| {
-                let (version, reason) = PolicyVersion::split_reason(reason)?;
-                let current =
-                    policies.get(&version.name).filter(|policy| policy.name.as_ref() == Some(&version));
-                let index = current.and_then(|policy| policy.rules.iter().position(|rule| rule.gave(reason)));
-                Some(site.links.rule(organization, &version.name, index.map(|index| index + 1)))
+            let rules = artifact.rules().map(|RuleReference { policy_name, policy_version, number }| {
+                let is_current = versions.get(policy_name.as_str()) == Some(policy_version);
+                site.links.rule(organization, policy_name, is_current.then_some(*number))
             });
             let rules: BTreeSet<_> = rules.collect();
             let url = url.and_then(|url| url.parse::<Url>().ok());

@@ -256,13 +256,15 @@ async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedN
     has_arrived
 }
 
-/// The event with the owners of its artifacts, and the artifacts as people see them.
+/// The event as it is sent, with texts and owners, and the artifacts as people see them.
 async fn read(
     app: &App,
     target: &DueTarget,
     leased: &LeasedNotification,
 ) -> Result<(EventContent, Vec<ShownArtifact>), SendError> {
-    let mut content = serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    let mut content: EventContent =
+        serde_json::from_str(&leased.content).map_err(|_| SendError::Unreadable)?;
+    content.add_texts();
     message::add_owners(&app.site, leased.environment, &mut content).await?;
     let artifacts = match target.kind {
         TargetKind::Webhook => Vec::new(),

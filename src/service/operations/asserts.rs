@@ -15,6 +15,7 @@ use crate::domain::evidence::environment_status::{ReportedArtifact, Requirements
 use crate::domain::evidence::policy::facts::AllowList;
 use crate::domain::evidence::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
 use crate::domain::evidence::policy::{MAX_POLICIES, Needs, Policy, Rule};
+use crate::domain::evidence::reason::{Code, Reason};
 use crate::domain::evidence::verdict::evaluate_artifact;
 use crate::domain::model::{
     AttestationStatus, ComplianceState, EnvironmentName, Fingerprint, FlowName, PolicyName,
@@ -86,8 +87,8 @@ struct PolicyResult<'a> {
     /// Null for the policy in the short form of the bootstrap file.
     policy_version: Option<i64>,
     status: Status,
-    /// Why the artifact does not fulfil the policy, in words.
-    reasons: Vec<String>,
+    /// Why the artifact does not fulfil the policy.
+    reasons: Vec<Reason>,
     rule_evaluations: Vec<RuleResult<'a>>,
 }
 
@@ -115,9 +116,9 @@ struct RuleDefinition<'a> {
 /// The result of a rule in one flow and trail.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct RuleResolution<'a> {
-    /// The result, such as `missing_attestation`.
-    #[serde(rename = "type")]
-    kind: &'static str,
+    /// The result.
+    #[serde(flatten)]
+    code: Code,
     context: ResolutionContext<'a>,
 }
 
@@ -253,7 +254,7 @@ pub(crate) async fn assert_artifact(
         Some(name) if verdict.compliance == Compliance::Unknown => {
             Some(format!("no policy is attached to the environment {name}: nothing was checked"))
         }
-        _ if verdict.is_allowed => Some(verdict.reasons.join("; ")),
+        _ if verdict.is_allowed => Some(Reason::join(&verdict.reasons, "; ")),
         _ if needs.namespaces && known.namespaces.is_empty() => {
             Some("the artifact does not run there: conditions on namespaces see none".to_owned())
         }
@@ -324,7 +325,7 @@ impl<'a> PolicyResult<'a> {
             policy_name: version.map_or(UNNAMED, |version| &version.name),
             policy_version: version.map(|version| version.version),
             status: Status::new(evaluated.is_fulfilled()),
-            reasons: evaluated.reasons().collect(),
+            reasons: evaluated.reasons().map(|reason| reason.with_text()).collect(),
             rule_evaluations: evaluated.rules.iter().map(RuleResult::new).collect(),
         }
     }
@@ -338,7 +339,7 @@ impl<'a> RuleResult<'a> {
             _ => None,
         };
         let resolution = |found: &Resolution<'a>| RuleResolution {
-            kind: found.kind.as_str(),
+            code: found.code.clone(),
             context: ResolutionContext {
                 flow_name: found.flow,
                 trail_name: found.trail,

@@ -13,6 +13,7 @@ use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts, Requirements};
 use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::evidence::policy::{Needs, Policy, PolicyVersion};
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
@@ -73,7 +74,7 @@ struct ArtifactEffect {
     before: &'static str,
     after: &'static str,
     /// The reasons for the compliance after, at most 20
-    reasons: Vec<String>,
+    reasons: Vec<Reason>,
 }
 
 /// Check what a policy would change in an environment, without recording it. Not in the interface.
@@ -164,7 +165,7 @@ impl PolicyEffect {
         let artifacts_total = running.len();
         for (fingerprint, artifact) in running {
             let evidence = evidence.get(&fingerprint).unwrap_or(&none);
-            let [old, mut new] =
+            let [old, new] =
                 [before, after].map(|required| required.evaluate(&fingerprint, &artifact, evidence, now).0);
             for (counts, verdict) in counts.iter_mut().zip([&old, &new]) {
                 counts.add(verdict.compliance, 1);
@@ -174,13 +175,12 @@ impl PolicyEffect {
                 (_, Compliance::NonCompliant) => &mut others,
                 _ => continue,
             };
-            new.reasons.truncate(MAX_REASONS);
             listed.push(ArtifactEffect {
                 name: artifact.name,
                 fingerprint,
                 before: old.compliance.as_str(),
                 after: new.compliance.as_str(),
-                reasons: new.reasons,
+                reasons: new.reasons.iter().take(MAX_REASONS).map(Reason::with_text).collect(),
             });
         }
         // Worst first.

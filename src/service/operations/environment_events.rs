@@ -10,6 +10,7 @@ use crate::domain::escape::Escaped;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::event::AffectedArtifact;
 use crate::domain::evidence::notification::Content;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
@@ -34,8 +35,8 @@ pub(crate) struct EnvironmentEvent {
     reported_at: Timestamp,
     /// The flow of the artifact
     pipeline: String,
-    /// The reasons why the artifact is not compliant
-    reasons: Vec<String>,
+    /// Why the artifact is not compliant, or the environment runs too few artifacts
+    reasons: Vec<Reason>,
     artifact_compliance: Option<bool>,
     snapshot_compliance: Option<bool>,
     /// `started-compliant`, `started-non-compliant`, `changed`, `exited`, `allowed`, `environment-compliant`,
@@ -246,7 +247,7 @@ impl EnvironmentEvent {
     /// An event for each artifact; one for the environment if its compliance changed.
     fn list(event: &Content, known: &HashMap<Fingerprint, KnownArtifact>) -> Vec<Self> {
         let of_environment = |kind, description| Self {
-            reasons: event.absence.iter().cloned().collect(),
+            reasons: event.absence.iter().map(Reason::with_text).collect(),
             snapshot_compliance: is_compliant(&event.compliance),
             ..Self::new(&event.environment, kind, description, event.occurred_at, event.snapshot_index)
         };
@@ -282,7 +283,7 @@ impl EnvironmentEvent {
                     .and_then(KnownArtifact::flow)
                     .unwrap_or_default()
                     .to_owned(),
-                reasons: artifact.reasons.clone(),
+                reasons: artifact.reasons.iter().map(Reason::with_text).collect(),
                 artifact_compliance: compliance,
                 ..of_environment(kind, description(event.trigger, artifact))
             }

@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer};
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::owner::Owner;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
 use crate::service::access::{Admitted, ReadEnvironment};
@@ -67,7 +68,9 @@ pub(crate) struct RunningArtifact<'a> {
     /// `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`
     compliance: &'static str,
     /// Why it is not compliant
-    reasons_for_incompliance: &'a [String],
+    reasons_for_incompliance: Vec<String>,
+    /// The same as data
+    reasons: Vec<Reason>,
     /// The creation time of each pod
     #[serde(rename = "creationTimestamp")]
     created_at: Vec<i64>,
@@ -211,6 +214,9 @@ impl<'a> RunningArtifacts<'a> {
             was: if has_started { 0 } else { pods.len() },
             now: pods.len(),
         };
+        let verdict = content.verdicts.get(&artifact);
+        let reasons = verdict.map_or(&[][..], |verdict| &verdict.reasons);
+        let reasons: Vec<_> = reasons.iter().map(Reason::with_text).collect();
         let known = content.known.get(&artifact);
         let (git_commit, commit_url) = known.map(|known| known.commit(None)).unwrap_or_default();
         let flows = known.iter().flat_map(|known| known.flows.iter().map(move |flow| (known, flow)));
@@ -219,7 +225,8 @@ impl<'a> RunningArtifacts<'a> {
             fingerprint: artifact,
             compliant: compliance == Compliance::Compliant,
             compliance: compliance.as_str(),
-            reasons_for_incompliance: content.verdicts.get(&artifact).map_or(&[], |verdict| &verdict.reasons),
+            reasons_for_incompliance: reasons.iter().map(|reason| reason.text.clone()).collect(),
+            reasons,
             created_at: pods.iter().map(|pod| pod.created_at.whole_seconds()).collect(),
             pods: running_pods(content, pods),
             annotation,

@@ -148,7 +148,7 @@ fn response(site: &Site, environment: &LiveEnvironment, page: String, now: Times
         last_report_at: environment.last_report_at,
         is_silent: environment.validity(site.silent_after).is_silent(now),
         last_evaluated_at: environment.last_evaluated_at,
-        absence: environment.absence.clone(),
+        absence: environment.absence.as_ref().map(ToString::to_string),
         links: BTreeMap::from([("html", Link { href: page })]),
     }
 }

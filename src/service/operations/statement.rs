@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT_V1};
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::PolicyVersion;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
 use crate::service::access::{Admitted, Read};
 use crate::service::blocking::compute;
@@ -74,10 +75,11 @@ fn statement(
     let subject = subject.map(|(artifact, (name, _))| json!({"name": name, "digest": digest(artifact)}));
     let artifacts = content.artifacts.iter().map(|(artifact, (name, pods))| {
         let known = content.known.get(artifact);
+        let reasons = content.verdicts.get(artifact).map_or(&[][..], |verdict| &verdict.reasons);
         json!({
             "name": name, "digest": digest(artifact), "pods": pods.len(),
             "compliance": selected.compliance(content, artifact).as_str(),
-            "reasons": content.verdicts.get(artifact).map_or(&[][..], |verdict| &verdict.reasons),
+            "reasons": reasons.iter().map(Reason::with_text).collect::<Vec<_>>(),
             "flow": known.and_then(|known| known.flow()),
             "commit": known.and_then(|known| known.commit(None).0),
         })

@@ -111,7 +111,7 @@ fn failures(site: &Site, organization: &str, failing: &AtMost<FailingArtifact>) 
                     (EnvironmentLinks { site, organization, environment: &failing.environment }.link())
                 }
                 td { (artifact_link(site, organization, &failing.artifact)) }
-                td { ul.plain { @for reason in &failing.reasons { li { (text(reason)) } } } }
+                td { ul.plain { @for reason in &failing.reasons { li { (text(&reason.finding())) } } } }
             }
         }
     };

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+use supercargo::domain::evidence::reason::Reason;
 use supercargo::service::Limits;
 
 use super::browser::{Browser, assert_contains};
@@ -49,8 +51,13 @@ async fn attest(service: &TestService, numbers: std::ops::Range<usize>, failures
 
 /// The compliance of `prod`, and the reason if it runs too few artifacts.
 async fn status(service: &TestService) -> String {
-    let status = "SELECT compliance || COALESCE(': ' || absence, '') FROM environments WHERE name = 'prod'";
-    service.database.rows(status).await.concat()
+    let status = "SELECT compliance FROM environments WHERE name = 'prod'";
+    let absence = "SELECT absence FROM environments WHERE name = 'prod' AND absence IS NOT NULL";
+    let mut status = service.database.rows(status).await.concat();
+    for absence in service.database.rows(absence).await {
+        status = format!("{status}: {}", serde_json::from_str::<Reason>(&absence).unwrap());
+    }
+    status
 }
 
 /// The compliance of `prod` and the reason in each event about its compliance.
@@ -59,7 +66,9 @@ async fn events(service: &TestService) -> Vec<String> {
     let event = |content: &String| {
         let content: Value = serde_json::from_str(content).unwrap();
         let text = |field: &str| content[field].as_str().unwrap_or_default().to_owned();
-        format!("{} {} {}", text("trigger"), text("compliance"), text("absence")).trim_end().to_owned()
+        let absence = Reason::deserialize(&content["absence"]).map(|reason| reason.to_string());
+        let absence = absence.unwrap_or_default();
+        format!("{} {} {absence}", text("trigger"), text("compliance")).trim_end().to_owned()
     };
     service.database.rows(events).await.iter().map(event).collect()
 }

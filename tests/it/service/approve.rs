@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::test_service::{Options, bootstrap};
 use super::{
     ADMIN, APPROVER, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest, form,
-    pod, report,
+    in_words, pod, report,
 };
 
 /// Two environments that require approvals and one that does not, and two flows, with these approvals of `cart`.
@@ -57,7 +57,7 @@ async fn withdraw(service: &TestService, token: &str, number: i64, body: &'stati
 async fn verdicts(service: &TestService) -> Vec<String> {
     let verdicts = "SELECT e.name || ' ' || v.compliance || ' ' || v.reasons FROM verdicts v
                       JOIN environments e ON e.id = v.environment WHERE v.until_at IS NULL ORDER BY e.name";
-    service.database.rows(verdicts).await
+    in_words(service.database.rows(verdicts).await)
 }
 
 /// The changes in the audit log, newest first, without those of the bootstrap file.

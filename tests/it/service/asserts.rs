@@ -62,7 +62,12 @@ async fn untested_artifact_is_stopped_and_tested_one_passes_before_it_runs(datab
             "html_url": format!("{}/ui/acme/artifacts/{}", service.base, digest('a')),
             "policy_evaluations": [{
                 "policy_name": "tested", "policy_version": 1, "status": "NON_COMPLIANT",
-                "reasons": ["tested v1: unit (junit) of the flow cart is missing"],
+                "reasons": [{
+                    "type": "missing_attestation", "flow_name": "cart",
+                    "attestation_name": "unit", "attestation_type": "junit",
+                    "rule": {"policy_name": "tested", "policy_version": 1, "number": 2},
+                    "text": "tested v1: unit (junit) of the flow cart is missing",
+                }],
                 "rule_evaluations": [
                     {"rule": {"type": "provenance", "definition": {"required": true, "exceptions": []}},
                      "satisfied": true, "ignored": false,
@@ -128,7 +133,7 @@ async fn allow_list_approvals_and_names_count_as_in_the_evaluation(database: Dat
         (&policy["policy_name"], &policy["policy_version"]),
         (&json!("(bootstrap file)"), &json!(null))
     );
-    assert_eq!(policy["reasons"], json!(["not approved"]));
+    assert_eq!(policy["reasons"][0]["text"], "not approved");
     assert!(!is_compliant(&service, 'a', "environment_name=stage").await);
     service.report(ADMIN, "dev", r#"{"artifacts": []}"#).await.expect(201);
     assert!(is_compliant(&service, 'a', PROD).await);
@@ -167,7 +172,7 @@ async fn allow_list_approvals_and_names_count_as_in_the_evaluation(database: Dat
     assert!(!is_compliant(&service, 'd', "policy_name=named").await);
     run(&service, "stage", "d").await;
     let reasons = &gate(&service, 'd', "environment_name=stage").await["policy_evaluations"][1]["reasons"];
-    assert_eq!(*reasons, json!(["shop v1: scan (snyk) of the flow cart is missing"]));
+    assert_eq!(reasons[0]["text"], "shop v1: scan (snyk) of the flow cart is missing");
 }
 
 fn artifact_without_trail(digit: char) -> Value {

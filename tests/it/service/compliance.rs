@@ -9,7 +9,7 @@ use supercargo::store::{Store, Timeouts};
 
 use super::browser::Browser;
 use super::test_service::{Options, bootstrap, eventually};
-use super::{ADMIN, ATTESTER, Database, REPORTER, TestService, digest, form, pod, report};
+use super::{ADMIN, ATTESTER, Database, REPORTER, TestService, digest, form, in_words, pod, report};
 
 /// A bootstrap file with these settings of `prod` and these approvals of the flow `cart`.
 fn declared(generation: i64, prod: &str, approvals: &str) -> String {
@@ -103,7 +103,7 @@ async fn each_compliance_change_is_recorded_once(database: Database) {
 async fn reasons(service: &TestService) -> Vec<String> {
     let verdicts = "SELECT e.name || ' ' || v.compliance || ' ' || v.reasons FROM verdicts v
                       JOIN environments e ON e.id = v.environment WHERE v.until_at IS NULL ORDER BY e.name";
-    service.database.rows(verdicts).await
+    in_words(service.database.rows(verdicts).await)
 }
 
 async fn attestation_counts_only_within_the_limits_of_each_environment(database: Database) {

@@ -8,7 +8,8 @@ use super::browser::{Browser, assert_contains};
 use super::log::log;
 use super::policies::{UNIT, attach, put as put_policy};
 use super::{
-    ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService, bootstrap, digest, form, pod, report,
+    ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService, bootstrap, digest, form, in_words,
+    pod, report,
 };
 
 /// An index of these manifests on `linux/amd64`, `linux/arm64` and so on, and its digest.
@@ -67,7 +68,7 @@ async fn verdicts(service: &TestService, artifacts: &[&str]) -> Vec<String> {
             "SELECT compliance || ' ' || reasons FROM verdicts WHERE until_at IS NULL AND fingerprint = {}",
             service.database.bytes(artifact)
         );
-        verdicts.extend(service.database.rows(&select).await);
+        verdicts.extend(in_words(service.database.rows(&select).await));
     }
     verdicts
 }

@@ -62,6 +62,8 @@ mod tokens;
 mod trails_and_attestations;
 mod unusual_pods;
 
+use supercargo::domain::evidence::reason::Reason;
+
 pub use database::Database;
 pub use test_service::{
     Options, Response, TestService, bootstrap, digest, eventually, folder, form, pod, report,
@@ -79,6 +81,17 @@ pub const APPROVER: &str = "approver-0123456789abcdef0123456";
 /// Admin of the organization `stranger`.
 pub const STRANGER: &str = "stranger-0123456789abcdef0123456";
 pub const EXPIRED: &str = "expired-0123456789abcdef01234567";
+
+/// Rows that end in the stored reasons of a verdict, with the texts of these.
+pub(crate) fn in_words(rows: Vec<String>) -> Vec<String> {
+    let row = |row: String| {
+        let (verdict, reasons) = row.split_once(" [").unwrap();
+        let reasons: Vec<Reason> = serde_json::from_str(&format!("[{reasons}")).unwrap();
+        let texts: Vec<_> = reasons.iter().map(Reason::to_string).collect();
+        format!("{verdict} {}", serde_json::to_string(&texts).unwrap())
+    };
+    rows.into_iter().map(row).collect()
+}
 
 /// Asserts that the committed file matches the code; `INSTA_UPDATE=always` writes it.
 pub fn assert_committed(file: &str, text: &str) {

@@ -109,7 +109,10 @@ async fn event_is_delivered_signed_and_once(database: Database) {
     event["occurred_at"] = json!(0);
     let path = event["html_url"].as_str().unwrap().strip_prefix(&service.base).unwrap();
     assert_contains(&Browser::read_page(&service, path).await, &["<h1><bdi>prod</bdi></h1>"]);
-    let reason = "unit of the flow cart is missing";
+    let reason = json!({
+        "type": "missing_attestation", "flow_name": "cart", "attestation_name": "unit",
+        "text": "unit of the flow cart is missing",
+    });
     let expected = json!({
         "schema_version": 1, "id": event["id"], "action": {"number": 7, "name": "tell ops"},
         "html_url": event["html_url"], "merged_events": 0, "trigger": "ON_NON_COMPLIANT_ENV", "occurred_at": 0, "organization": "acme", "environment": "prod",
@@ -240,9 +243,9 @@ fn told(receiver: &Server, service: &TestService, path: &str, n: usize) -> Value
 }
 
 const PEOPLE: &str =
-    "    policies: [{name: rules, text: \"_schema: https://example.com/schemas/policy/environment/v1\\n\
+    "    policies: [{name: prod rules, text: \"_schema: https://example.com/schemas/policy/environment/v1\\n\
     artifacts: {attestations: [{name: unit, type: junit}]}\"}]
-    environments: [{name: prod, silentAfter: 10m, policies: [rules]}]
+    environments: [{name: prod, silentAfter: 10m, policies: [prod rules]}]
     actions:
       - {number: 1, name: people, environments: [prod], triggers: [TRIGGERS], targets: [
           {name: s, type: SLACK, url: {file: slack}}, {name: t, type: TEAMS, url: {file: teams}},

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::test_service::bootstrap;
 use super::{
-    ADMIN, ATTESTER, Database, Options, READER, REPORTER, Response, STRANGER, TestService, digest, form, pod,
-    report,
+    ADMIN, ATTESTER, Database, Options, READER, REPORTER, Response, STRANGER, TestService, digest, form,
+    in_words, pod, report,
 };
 
 const SCHEMA: &str = "_schema: https://example.com/schemas/policy/environment/v1";
@@ -62,7 +62,7 @@ pub(crate) async fn verdicts(service: &TestService) -> Vec<String> {
     let verdicts = "SELECT e.name || ' ' || v.compliance || ' ' || v.reasons FROM verdicts v
                       JOIN environments e ON e.id = v.environment WHERE v.until_at IS NULL
                     ORDER BY e.name, v.fingerprint";
-    service.database.rows(verdicts).await
+    in_words(service.database.rows(verdicts).await)
 }
 
 pub(crate) async fn run(service: &TestService, environment: &str, digits: &str) {
@@ -123,7 +123,7 @@ async fn policy_is_created_attached_changed_and_detached(database: Database) {
     let content =
         service.database.rows("SELECT content FROM events WHERE kind = 'ON_NON_COMPLIANT_ENV'").await;
     assert!(
-        content.concat().contains("prod-rules v2: scan (snyk) of the flow web is missing"),
+        content.concat().contains(r#""attestation_name":"scan","attestation_type":"snyk""#),
         "{content:?}"
     );
     assert!(content.concat().contains(r#""cause":{"type":"POLICY","by":"admin"}"#), "{content:?}");
@@ -470,6 +470,22 @@ async fn policy_that_is_attached_while_it_is_replaced_applies_in_its_last_versio
     super::eventually("the queue is empty", async || verdicts(&service).await == expected).await;
 }
 
+async fn policy_name_with_a_space_is_shown_with_its_failures_and_its_link(database: Database) {
+    let service = TestService::start(database).await;
+    put(&service, ADMIN, "prod rules", UNIT).await.expect(201);
+    run(&service, "prod", "a").await;
+    attach(&service, "prod", &["prod rules"]).await.expect(200);
+    let page = super::browser::Browser::read_page(&service, "/ui/acme/policies/prod%20rules").await;
+    assert!(page.contains("unit (junit) is missing"), "{page}");
+    let page = super::browser::Browser::read_page(&service, "/ui/acme/environments/prod").await;
+    assert!(page.contains("/prod%20rules\"><bdi>prod rules v1</bdi>"), "{page}");
+    let snapshot = service.read("/snapshots/acme/prod/-1").await;
+    let artifact = &snapshot["artifacts"][0];
+    assert_eq!(artifact["reasons_for_incompliance"], json!(["prod rules v1: unit (junit) is missing"]));
+    let rule = json!({"policy_name": "prod rules", "policy_version": 1, "number": 1});
+    assert_eq!(artifact["reasons"][0]["rule"], rule);
+}
+
 super::on_both!(
     policy_is_created_attached_changed_and_detached,
     trail_compliance_changes_with_attestations_and_with_the_template,
@@ -481,6 +497,7 @@ super::on_both!(
     declared_policy_is_the_files_and_a_removed_one_is_detached,
     invalid_policy_is_rejected_and_nothing_is_recorded,
     policy_that_is_attached_while_it_is_replaced_applies_in_its_last_version,
+    policy_name_with_a_space_is_shown_with_its_failures_and_its_link,
 );
 
 super::on_sqlite!(each_operation_requires_its_role_and_organization);

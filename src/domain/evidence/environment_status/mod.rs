@@ -11,6 +11,7 @@ use super::compliance::{Compliance, ComplianceCounts};
 use super::policy::Policy;
 use super::policy::facts::{AllowList, AllowListEntry, Evidence, Facts};
 use super::policy::resolution::PolicyEvaluation;
+use super::reason::Reason;
 use super::snapshot::report::PodArtifact;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
@@ -22,7 +23,7 @@ pub struct EnvironmentStatus {
     /// The environment's compliance by its last report. Silence is not considered here, see `validity`.
     pub compliance: Compliance,
     /// Why the environment runs too few artifacts, if it does. It is not compliant then.
-    pub absence: Option<String>,
+    pub absence: Option<Reason>,
 }
 
 /// A running artifact.
@@ -46,7 +47,7 @@ pub struct Verdict {
     /// Whether the artifact is allow-listed.
     pub is_allowed: bool,
     /// Why the artifact is not compliant, or who allow-listed it.
-    pub reasons: Vec<String>,
+    pub reasons: Vec<Reason>,
 }
 
 /// The artifacts of an environment, without verdicts.
@@ -196,7 +197,7 @@ impl Assessment<'_> {
             evaluate_at: allowed_until.into_iter().chain(fulfilled_until).min(),
         };
         let (compliance, reasons) = if !allowed.is_empty() {
-            (Compliance::Compliant, allowed.iter().map(ToString::to_string).collect())
+            (Compliance::Compliant, allowed.iter().map(|&entry| entry.into()).collect())
         } else if is_fulfilled {
             (Compliance::Compliant, Vec::new())
         } else if evaluated.is_empty() {
@@ -240,7 +241,7 @@ impl Evaluation {
         let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
         let counts: ComplianceCounts = artifacts.values().map(|running| running.verdict.compliance).collect();
         let number = u32::try_from(artifacts.len()).unwrap_or(u32::MAX);
-        let absence = expected.absence(number).map(|absence| absence.to_string());
+        let absence = expected.absence(number).map(Reason::from);
         let has_policy = !requirements.policies.is_empty();
         let compliance = counts.environment(has_policy).confirmed(absence.is_none());
         let status = EnvironmentStatus { artifacts, compliance, absence };

@@ -55,8 +55,8 @@ fn environment_is_evaluated_with_a_reason_for_each_artifact() {
     assert_eq!(status.compliance, Compliance::NonCompliant);
     let one = &status.artifacts[&artifact("one")].verdict;
     assert!(one.is_allowed);
-    assert_eq!(one.reasons, ["allowed by kim: audit"]);
-    assert_eq!(status.artifacts[&artifact("two")].verdict.reasons, ["not approved"]);
+    assert_eq!(Reason::join(&one.reasons, "; "), "allowed by kim: audit");
+    assert_eq!(Reason::join(&status.artifacts[&artifact("two")].verdict.reasons, "; "), "not approved");
     assert_eq!(counts, ComplianceCounts { compliant: 1, unknown: 0, non_compliant: 1 });
     assert_eq!(expiry, Expiry::default());
     let Evaluation { status, counts, .. } = evaluate(&[], vec![], &["one", "two"], &[], 1);
@@ -72,7 +72,7 @@ fn artifact_must_fulfil_all_policies() {
     let both = [policy(true), vec![Arc::new(named)]].concat();
     let evaluated = evaluate(&both, vec![], &["one"], &[], 1).status;
     let reasons = &evaluated.artifacts[&artifact("one")].verdict.reasons;
-    assert_eq!(*reasons, ["not approved", "rules v2: no flow holds the artifact"]);
+    assert_eq!(Reason::join(reasons, "; "), "not approved; rules v2: no flow holds the artifact");
     let evaluated = evaluate(&both, vec![], &["one"], &[(artifact("one"), approved())], 1).status;
     assert_eq!(evaluated.compliance, Compliance::NonCompliant);
 }

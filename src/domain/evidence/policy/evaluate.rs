@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use super::Policy;
 use super::expression::{Condition, EvaluationError, Variables};
 use super::facts::{AttestationEvidence, Evidence, Facts, FlowEvidence};
-use super::resolution::{Outcome, PolicyEvaluation, Resolution, ResolutionKind, RuleEvaluation};
+use super::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
 use super::rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
+use crate::domain::evidence::reason::Code;
 use crate::domain::model::Timestamp;
 
 impl Policy {
@@ -62,8 +63,8 @@ impl<'a> Evaluated<'a> {
     }
 
     /// A result that concerns no single flow.
-    fn single(outcome: Outcome, kind: ResolutionKind) -> Self {
-        Self::new(outcome, vec![resolution(kind, None, None)])
+    fn single(outcome: Outcome, code: Code) -> Self {
+        Self::new(outcome, vec![resolution(code, None, None)])
     }
 }
 
@@ -74,8 +75,8 @@ fn worse<'a, P>(one: (Evaluated<'a>, P), other: (Evaluated<'a>, P)) -> (Evaluate
     (Evaluated { expires_at, ..worst }, platform)
 }
 
-fn resolution<'a>(kind: ResolutionKind, flow: Option<&'a str>, trail: Option<&'a str>) -> Resolution<'a> {
-    Resolution { kind, flow, trail, attestation: None }
+fn resolution<'a>(code: Code, flow: Option<&'a str>, trail: Option<&'a str>) -> Resolution<'a> {
+    Resolution { code, flow, trail, attestation: None }
 }
 
 fn variables<'a>(facts: &Facts<'a>, flow: Option<(&'a str, &'a FlowEvidence)>) -> Variables<'a> {
@@ -96,34 +97,34 @@ impl FlowRule {
     fn evaluate_provenance<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
         if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
-            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+            return Evaluated::single(Outcome::Ignored, Code::RuleNotApplicable);
         }
         if flows.is_empty() {
-            return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingProvenance);
+            return Evaluated::single(Outcome::NotSatisfied, Code::MissingProvenance);
         }
-        let satisfied = flows.keys().map(|flow| resolution(ResolutionKind::Satisfied, Some(flow), None));
+        let satisfied = flows.keys().map(|flow| resolution(Code::RuleSatisfied, Some(flow), None));
         Evaluated::new(Outcome::Satisfied, satisfied.collect())
     }
 
     fn evaluate_trails<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
         if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
-            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+            return Evaluated::single(Outcome::Ignored, Code::RuleNotApplicable);
         }
         let mut resolutions = Vec::new();
         for (flow, evidence) in flows {
             let is_exempt = self.is_exempt(&variables(facts, Some((flow, evidence))));
             for trail in evidence.all_trails() {
-                let kind = match trail.is_compliant {
-                    _ if is_exempt => ResolutionKind::NotApplicable,
-                    true => ResolutionKind::Satisfied,
-                    false => ResolutionKind::NonCompliantTrail,
+                let code = match trail.is_compliant {
+                    _ if is_exempt => Code::RuleNotApplicable,
+                    true => Code::RuleSatisfied,
+                    false => Code::NonCompliantInTrail,
                 };
-                resolutions.push(resolution(kind, Some(flow), Some(&trail.name)));
+                resolutions.push(resolution(code, Some(flow), Some(&trail.name)));
             }
         }
         if resolutions.is_empty() {
-            return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingTrail);
+            return Evaluated::single(Outcome::NotSatisfied, Code::MissingTrail);
         }
         Evaluated::new(outcome(&resolutions), resolutions)
     }
@@ -131,10 +132,10 @@ impl FlowRule {
 
 /// The result of a rule that holds for each flow and trail to which it applies.
 fn outcome(resolutions: &[Resolution<'_>]) -> Outcome {
-    let mut kinds = resolutions.iter().map(|found| &found.kind);
-    if kinds.clone().all(|kind| *kind == ResolutionKind::NotApplicable) {
+    let mut codes = resolutions.iter().map(|found| &found.code);
+    if codes.clone().all(|code| *code == Code::RuleNotApplicable) {
         Outcome::Ignored
-    } else if kinds.all(|kind| matches!(kind, ResolutionKind::NotApplicable | ResolutionKind::Satisfied)) {
+    } else if !codes.any(Code::is_reason) {
         Outcome::Satisfied
     } else {
         Outcome::NotSatisfied
@@ -156,25 +157,25 @@ impl AttestationRule {
             match self.applies(&variables(facts, flow.zip(evidence))) {
                 Ok(true) => {}
                 Ok(false) => {
-                    resolutions.push(resolution(ResolutionKind::NotApplicable, flow, None));
+                    resolutions.push(resolution(Code::RuleNotApplicable, flow, None));
                     continue;
                 }
                 Err(error) => {
-                    let kind = ResolutionKind::FailedCondition(error.to_string());
-                    resolutions.push(resolution(kind, flow, None));
+                    let code = Code::FailedCondition { problem: error.to_string() };
+                    resolutions.push(resolution(code, flow, None));
                 }
             }
             applies = true;
-            let (kind, attestation, end) = evidence.map_or(MISSING, |evidence| self.in_flow(evidence, now));
-            is_failed |= kind == ResolutionKind::NonCompliantAttestation;
-            if kind == ResolutionKind::Satisfied {
+            let (code, attestation, end) = evidence.map_or(MISSING, |evidence| self.in_flow(evidence, now));
+            is_failed |= code == Code::NonCompliantAttestation;
+            if code == Code::RuleSatisfied {
                 // Unlimited if one of the attestations is.
                 expires_at = if is_satisfied { expires_at.zip(end).map(|(a, b)| a.max(b)) } else { end };
                 is_satisfied = true;
             }
             let trail = evidence.and_then(|evidence| evidence.all_trails().pop());
             let trail = trail.map(|trail| trail.name.as_str());
-            resolutions.push(Resolution { attestation, ..resolution(kind, flow, trail) });
+            resolutions.push(Resolution { attestation, ..resolution(code, flow, trail) });
         }
         let outcome = match (applies, is_satisfied && !is_failed) {
             (false, _) => Outcome::Ignored,
@@ -193,45 +194,44 @@ impl AttestationRule {
     fn in_flow<'a>(&self, evidence: &'a FlowEvidence, now: Timestamp) -> Found<'a> {
         let matching = evidence.attestations.iter().filter(|(name, latest)| self.matches(name, &latest.kind));
         let found = matching.map(|(name, latest)| {
-            let (kind, end) = self.check(latest, now);
-            (kind, Some(name.as_str()), end)
+            let (code, end) = self.check(latest, now);
+            (code, Some(name.as_str()), end)
         });
-        let best = found.min_by_key(|(kind, _, end)| match kind {
-            ResolutionKind::NonCompliantAttestation => (0, None),
+        let best = found.min_by_key(|(code, _, end)| match code {
+            Code::NonCompliantAttestation => (0, None),
             // The one that expires last; first of all one that does not.
-            ResolutionKind::Satisfied => (1, end.map(Reverse)),
+            Code::RuleSatisfied => (1, end.map(Reverse)),
             _ => (2, None),
         });
         best.unwrap_or(MISSING)
     }
 
     /// The result for one attestation, and when it is too old.
-    fn check(&self, latest: &AttestationEvidence, now: Timestamp) -> (ResolutionKind, Option<Timestamp>) {
+    fn check(&self, latest: &AttestationEvidence, now: Timestamp) -> (Code, Option<Timestamp>) {
         let end = self.max_age.map(|age| latest.created_at.later(age));
-        let kind = match end {
-            _ if self.must_be_compliant && !latest.passes => ResolutionKind::NonCompliantAttestation,
-            Some(end) if end <= now => ResolutionKind::ExpiredAttestation(end),
-            _ if self.min_tests.is_some_and(|min| latest.tests < min) => {
-                ResolutionKind::TooFewTests(latest.tests)
+        let (tests, skipped) = (latest.tests, latest.skipped);
+        let code = match (end, self.min_tests, self.max_skipped) {
+            _ if self.must_be_compliant && !latest.passes => Code::NonCompliantAttestation,
+            (Some(since), ..) if since <= now => Code::ExpiredAttestation { since },
+            (_, Some(min_tests), _) if tests < min_tests => Code::TooFewTests { tests, min_tests },
+            (_, _, Some(max_skipped)) if skipped > max_skipped => {
+                Code::TooManySkippedTests { skipped, max_skipped }
             }
-            _ if self.max_skipped.is_some_and(|max| latest.skipped > max) => {
-                ResolutionKind::TooManySkipped(latest.skipped)
-            }
-            _ => ResolutionKind::Satisfied,
+            _ => Code::RuleSatisfied,
         };
-        (kind, end)
+        (code, end)
     }
 }
 
 /// A result, the name of the attestation, and when it is too old.
-type Found<'a> = (ResolutionKind, Option<&'a str>, Option<Timestamp>);
+type Found<'a> = (Code, Option<&'a str>, Option<Timestamp>);
 
-const MISSING: Found<'static> = (ResolutionKind::MissingAttestation, None, None);
+const MISSING: Found<'static> = (Code::MissingAttestation, None, None);
 
 impl ApprovalRule {
     fn evaluate<'a>(self, facts: &Facts<'a>) -> Evaluated<'a> {
         if !self.required {
-            return Evaluated::single(Outcome::Ignored, ResolutionKind::NotApplicable);
+            return Evaluated::single(Outcome::Ignored, Code::RuleNotApplicable);
         }
         let applicable = facts.evidence.approvals.iter().filter(|approval| {
             approval.environment.as_ref().is_none_or(|name| Some(name) == facts.environment)
@@ -252,15 +252,16 @@ impl ApprovalRule {
         if self.not_author {
             let authors = &facts.evidence.authors;
             if authors.is_empty() && approved > 0 {
-                return Evaluated::single(Outcome::NotSatisfied, ResolutionKind::UnknownAuthor);
+                return Evaluated::single(Outcome::NotSatisfied, Code::UnknownAuthor);
             }
             let is_author = |name: &&str| authors.iter().any(|author| is_same(author, name));
             persons.retain(|person, names| !person.is_empty() && !names.iter().any(is_author));
         }
         if persons.len() >= usize::try_from(self.count).unwrap_or(usize::MAX) {
-            return Evaluated::single(Outcome::Satisfied, ResolutionKind::Satisfied);
+            return Evaluated::single(Outcome::Satisfied, Code::RuleSatisfied);
         }
-        Evaluated::single(Outcome::NotSatisfied, ResolutionKind::MissingApproval(persons.len()))
+        let (approved, count, not_author) = (persons.len(), self.count, self.not_author);
+        Evaluated::single(Outcome::NotSatisfied, Code::MissingApproval { approved, count, not_author })
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::domain::evidence::ownership::Pattern;
+use crate::domain::evidence::reason::{Code, Reason};
 use crate::domain::model::{EnvironmentName, Fingerprint, ListedManifest, Timestamp};
 
 /// An artifact in an environment, with its evidence.
@@ -220,12 +221,8 @@ impl AllowList {
     }
 }
 
-impl std::fmt::Display for AllowListEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "allowed by {}", self.author)?;
-        if let Some(until) = self.until {
-            write!(f, " until {until}")?;
-        }
-        write!(f, ": {}", self.reason)
+impl From<&AllowListEntry> for Reason {
+    fn from(AllowListEntry { reason, author, until, .. }: &AllowListEntry) -> Self {
+        Code::Allowed { author: author.clone(), comment: reason.clone(), until: *until }.into()
     }
 }

@@ -46,14 +46,3 @@ impl std::fmt::Display for PolicyVersion {
         write!(f, "{} v{}", self.name, self.version)
     }
 }
-
-impl PolicyVersion {
-    /// Splits a reason into the policy with which it begins, and the rest; `None` if it begins with none.
-    #[must_use]
-    pub fn split_reason(reason: &str) -> Option<(Self, &str)> {
-        let (version, reason) = reason.split_once(": ")?;
-        let (name, number) = version.rsplit_once(" v")?;
-        let version = number.parse().ok().filter(|_| !name.contains(' '))?;
-        Some((Self { name: name.to_owned(), version }, reason))
-    }
-}

@@ -88,7 +88,7 @@ impl<'a> Needs<'a> {
     }
 
     fn add_attestation(&mut self, rule: &'a AttestationRule) {
-        let name = (rule.name != super::rule::ANY).then_some(rule.name.as_str());
+        let name = rule.named();
         if rule.has_limits() {
             self.test_counts.insert((rule.flow.as_deref(), name));
         }

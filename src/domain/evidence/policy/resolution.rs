@@ -1,9 +1,8 @@
-//! The results of rules, with the names of the interface and in words.
+//! The results of the rules of a policy.
 
-use std::fmt;
-
-use super::rule::{ANY, AttestationRule, Rule};
-use super::{Policy, PolicyVersion};
+use super::Policy;
+use super::rule::Rule;
+use crate::domain::evidence::reason::{Code, Reason, RuleReference};
 use crate::domain::model::Timestamp;
 
 /// The result of a policy for one artifact.
@@ -45,44 +44,13 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'a> {
     /// The result.
-    pub kind: ResolutionKind,
+    pub code: Code,
     /// The flow; `None` if no flow holds the artifact, or the rule is not about a flow.
     pub flow: Option<&'a str>,
     /// The trail; `None` if it is unknown, or the rule is not about a trail.
     pub trail: Option<&'a str>,
     /// The attestation's name, if the rule is about any.
     pub attestation: Option<&'a str>,
-}
-
-/// The result of a rule in one flow and trail.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ResolutionKind {
-    /// Satisfied.
-    Satisfied,
-    /// Does not apply.
-    NotApplicable,
-    /// No flow holds the artifact.
-    MissingProvenance,
-    /// No trail holds the artifact.
-    MissingTrail,
-    /// The trail does not comply with the flow's template.
-    NonCompliantTrail,
-    /// The attestation is missing.
-    MissingAttestation,
-    /// The latest attestation does not pass.
-    NonCompliantAttestation,
-    /// The latest attestation is too old since this time.
-    ExpiredAttestation(Timestamp),
-    /// The latest attestation has too few tests: the number that ran.
-    TooFewTests(u32),
-    /// The latest attestation has too many skipped tests: their number.
-    TooManySkipped(u32),
-    /// Fewer persons approved the artifact than required: their number.
-    MissingApproval(usize),
-    /// Approvals by authors do not count, but no commit of the artifact is known.
-    UnknownAuthor,
-    /// The condition of the rule cannot be evaluated: the rule applies.
-    FailedCondition(String),
 }
 
 impl Outcome {
@@ -93,33 +61,6 @@ impl Outcome {
     }
 }
 
-impl ResolutionKind {
-    /// The name of the interface.
-    #[must_use]
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Satisfied => "rule_satisfied",
-            Self::NotApplicable => "rule_not_applicable",
-            Self::MissingProvenance => "missing_provenance",
-            Self::MissingTrail => "missing_trail",
-            Self::NonCompliantTrail => "non_compliant_in_trail",
-            Self::MissingAttestation => "missing_attestation",
-            Self::NonCompliantAttestation => "non_compliant_attestation",
-            Self::ExpiredAttestation(_) => "expired_attestation",
-            Self::TooFewTests(_) => "too_few_tests",
-            Self::TooManySkipped(_) => "too_many_skipped_tests",
-            Self::MissingApproval(_) => "missing_approval",
-            Self::UnknownAuthor => "unknown_author",
-            Self::FailedCondition(_) => "failed_condition",
-        }
-    }
-
-    /// Whether it is a reason against the artifact, if the rule is not satisfied.
-    fn is_reason(&self) -> bool {
-        !matches!(self, Self::Satisfied | Self::NotApplicable)
-    }
-}
-
 impl PolicyEvaluation<'_> {
     /// Whether the artifact fulfils the policy.
     #[must_use]
@@ -127,124 +68,41 @@ impl PolicyEvaluation<'_> {
         self.rules.iter().all(|rule| rule.outcome.is_fulfilled())
     }
 
-    /// Why the artifact does not fulfil the policy: policy, version, rule and reason in words.
-    pub fn reasons(&self) -> impl Iterator<Item = String> {
-        let name = self.policy.name.as_ref();
-        self.rules.iter().flat_map(move |rule| rule.reasons(name))
-    }
-}
-
-impl RuleEvaluation<'_> {
-    /// Why the artifact does not satisfy the rule, after the name and version of the policy if these are given.
-    pub fn reasons(&self, name: Option<&PolicyVersion>) -> impl Iterator<Item = String> {
-        let is_failed = self.outcome == Outcome::NotSatisfied;
-        let reasons = self.resolutions.iter().filter(move |found| is_failed && found.kind.is_reason());
-        reasons.map(move |found| {
-            let version = name.map(|version| format!("{version}: ")).unwrap_or_default();
-            let platform = self.platform.map(|platform| format!(" for {platform}")).unwrap_or_default();
-            format!("{version}{}{platform}", Reason { rule: self.rule, found })
+    /// Why the artifact does not fulfil the policy.
+    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+        let rules = self.rules.iter().enumerate();
+        rules.flat_map(|(index, evaluated)| {
+            let rule = self.policy.name.as_ref().map(|policy| RuleReference {
+                policy_name: policy.name.clone(),
+                policy_version: policy.version,
+                number: index + 1,
+            });
+            evaluated.reasons().map(move |reason| Reason { rule: rule.clone(), ..reason })
         })
     }
 }
 
-impl Rule {
-    /// Whether it gave this reason, which [`RuleEvaluation::reasons`] returned without the name of a policy.
-    #[must_use]
-    pub fn gave(&self, reason: &str) -> bool {
-        if let Some(rest) = reason.strip_prefix("the ").and_then(|rest| rest.strip_prefix(self.kind()))
-            && rest.starts_with(" rule applies: ")
-        {
-            return self.conditions().next().is_some();
-        }
-        // A parenthesis begins the type that another rule requires.
-        let begins_with = |subject: &str| {
-            let rest = reason.strip_prefix(subject);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' ') && !rest.starts_with(" ("))
+impl RuleEvaluation<'_> {
+    /// Why the artifact does not satisfy the rule.
+    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+        let is_failed = self.outcome == Outcome::NotSatisfied;
+        let found = self.resolutions.iter().filter(move |found| is_failed && found.code.is_reason());
+        let required = match self.rule {
+            Rule::Attestation(required) => Some(required),
+            _ => None,
         };
-        match self {
-            Self::Provenance(_) => begins_with("no flow"),
-            Self::TrailCompliance(_) => begins_with("no trail") || begins_with("the trail"),
-            Self::Attestation(rule) if rule.name == ANY => {
-                let name = reason.split(' ').next().unwrap_or_default();
-                begins_with(&rule.to_string()) || begins_with(&format!("{name} ({})", rule.kind))
+        found.map(move |found| {
+            let name = found.attestation.or_else(|| required?.named());
+            let trail = found.trail.filter(|_| found.code == Code::NonCompliantInTrail);
+            Reason {
+                flow_name: found.flow.map(str::to_owned),
+                trail_name: trail.map(str::to_owned),
+                attestation_name: name.map(str::to_owned),
+                attestation_type: required.and_then(|required| required.typed()).map(str::to_owned),
+                for_control: required.and_then(|required| required.for_control.clone()),
+                platform: self.platform.map(str::to_owned),
+                ..found.code.clone().into()
             }
-            Self::Attestation(rule) => begins_with(&rule.to_string()),
-            Self::Approval(_) => reason.starts_with("not approved") || begins_with("approved by"),
-        }
-    }
-}
-
-/// A reason in words.
-struct Reason<'a> {
-    rule: &'a Rule,
-    found: &'a Resolution<'a>,
-}
-
-impl fmt::Display for Reason<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, found } = self;
-        let flow = |f: &mut fmt::Formatter<'_>| match found.flow {
-            Some(flow) => write!(f, " of the flow {flow}"),
-            None => Ok(()),
-        };
-        match (*rule, &found.kind) {
-            (_, ResolutionKind::FailedCondition(problem)) => {
-                write!(f, "the {} rule applies: {problem}", rule.kind())?;
-                flow(f)
-            }
-            (Rule::Provenance(_), _) => f.write_str("no flow holds the artifact"),
-            (Rule::TrailCompliance(_), ResolutionKind::MissingTrail) => {
-                f.write_str("no trail holds the artifact")
-            }
-            (Rule::TrailCompliance(_), _) => {
-                write!(f, "the trail {}", found.trail.unwrap_or_default())?;
-                flow(f)?;
-                f.write_str(" is not compliant")
-            }
-            (Rule::Attestation(required), kind) => attestation(f, required, found, kind),
-            (Rule::Approval(_), ResolutionKind::UnknownAuthor) => {
-                f.write_str("not approved: the author of the commit is unknown")
-            }
-            (Rule::Approval(required), ResolutionKind::MissingApproval(number)) => {
-                let but = if required.not_author { " by others than the author" } else { "" };
-                match required.count {
-                    1 => write!(f, "not approved{but}"),
-                    count => write!(f, "approved by {number} of {count} persons{but}"),
-                }
-            }
-            (Rule::Approval(_), _) => f.write_str("not approved"),
-        }
-    }
-}
-
-fn attestation(
-    f: &mut fmt::Formatter<'_>,
-    required: &AttestationRule,
-    found: &Resolution<'_>,
-    kind: &ResolutionKind,
-) -> fmt::Result {
-    match found.attestation.filter(|_| required.name == ANY) {
-        Some(name) => write!(f, "{name} ({})", required.kind)?,
-        None => write!(f, "{required}")?,
-    }
-    if let Some(flow) = found.flow {
-        write!(f, " of the flow {flow}")?;
-    }
-    match kind {
-        ResolutionKind::NonCompliantAttestation => f.write_str(" fails"),
-        ResolutionKind::ExpiredAttestation(since) => write!(f, " is too old since {since}"),
-        ResolutionKind::TooFewTests(tests) => {
-            let min = required.min_tests.unwrap_or_default();
-            write!(f, " has too few tests: {tests}, expected at least {min}")
-        }
-        ResolutionKind::TooManySkipped(skipped) => {
-            let max = required.max_skipped.unwrap_or_default();
-            write!(f, " has too many skipped tests: {skipped}, expected at most {max}")
-        }
-        _ => f.write_str(" is missing"),
-    }?;
-    match &required.for_control {
-        Some(control) => write!(f, " (control {control})"),
-        None => Ok(()),
+        })
     }
 }

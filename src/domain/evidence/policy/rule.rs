@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::expression::{self, Condition};
+use crate::domain::evidence::reason;
 
 /// Matches any name or type of an attestation.
 pub(super) const ANY: &str = "*";
@@ -169,7 +170,17 @@ impl Serialize for Rule {
 impl AttestationRule {
     /// Whether it is about attestations of this name and type.
     pub(super) fn matches(&self, name: &str, kind: &str) -> bool {
-        (self.name == ANY || self.name == name) && (self.kind == ANY || self.kind == kind)
+        self.named().is_none_or(|named| named == name) && self.typed().is_none_or(|typed| typed == kind)
+    }
+
+    /// The name, unless any matches.
+    pub(super) fn named(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| *name != ANY)
+    }
+
+    /// The type, unless any matches.
+    pub(super) fn typed(&self) -> Option<&str> {
+        Some(self.kind.as_str()).filter(|kind| *kind != ANY)
     }
 
     /// Whether it limits the number of tests.
@@ -181,11 +192,7 @@ impl AttestationRule {
 /// The attestation that the rule requires.
 impl fmt::Display for AttestationRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.name.as_str(), self.kind.as_str()) {
-            (ANY, kind) => write!(f, "an attestation of type {kind}"),
-            (name, ANY) => f.write_str(name),
-            (name, kind) => write!(f, "{name} ({kind})"),
-        }
+        f.write_str(&reason::subject(self.named(), self.typed()))
     }
 }
 

@@ -63,7 +63,7 @@ impl CurrentStatus {
         html! {
             (self.badge())
             @if environment.has_failed { strong.warning { " evaluation failed" } }
-            @if let Some(absence) = &environment.absence { strong.warning { " " (absence) } }
+            @if let Some(absence) = &environment.absence { strong.warning { " " (absence.finding()) } }
         }
     }
 

@@ -73,7 +73,8 @@ pub(crate) async fn evaluate(
         };
         let evaluated = inputs.policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);
         for (result, evaluated) in results.iter_mut().zip(evaluated) {
-            result.artifacts.push((evaluated.outcome, evaluated.reasons(None).collect()));
+            let reasons = evaluated.reasons().map(|reason| reason.finding());
+            result.artifacts.push((evaluated.outcome, reasons.collect()));
         }
     }
     Ok(results)

@@ -7,6 +7,7 @@ use super::format::{compliance_badge, count, short_digest, timestamp, timestamp_
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::service::pages::pure::running::{RunningPage, RunningRow, Verdicts};
 
@@ -108,16 +109,12 @@ pub(crate) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: 
 pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missing: &str) -> String {
     match stored {
         None if !missing.is_empty() => missing.to_owned(),
-        Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => reasons.join("; "),
+        Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => Reason::join(reasons, "; "),
         Some(Verdict { compliance: Compliance::Compliant, .. }) if shown != Compliance::Compliant => {
             "was compliant; not confirmed since".to_owned()
         }
         Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, reasons }) => {
-            ["on the allow-list"]
-                .into_iter()
-                .chain(reasons.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join("; ")
+            format!("on the allow-list; {}", Reason::join(reasons, "; "))
         }
         Some(Verdict { compliance: Compliance::Compliant, .. }) => "meets the policy".to_owned(),
         _ => "the environment has no policy".to_owned(),
@@ -133,22 +130,29 @@ pub(crate) fn row_count(page: &RunningPage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::evidence::reason::Code;
 
     #[test]
     fn reason_explains_the_verdict() {
-        let verdict = |compliance, is_allowed, reasons: &[&str]| Verdict {
+        let verdict = |compliance, is_allowed, reasons: &[Code]| Verdict {
             compliance,
             is_allowed,
-            reasons: reasons.iter().map(|&reason| reason.to_owned()).collect(),
+            reasons: reasons.iter().cloned().map(Reason::from).collect(),
         };
+        let allowed = Code::Allowed { author: "a".to_owned(), comment: "b".to_owned(), until: None };
+        let missing = [Code::MissingProvenance, Code::MissingTrail];
         let (good, open, bad) = (Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant);
         let table = [
             (None, open, "", "the environment has no policy"),
             (None, open, "not evaluated", "not evaluated"),
-            (Some(verdict(bad, false, &["a fails", "b is missing"])), bad, "", "a fails; b is missing"),
+            (
+                Some(verdict(bad, false, &missing)),
+                bad,
+                "",
+                "no flow holds the artifact; no trail holds the artifact",
+            ),
             (Some(verdict(good, false, &[])), good, "", "meets the policy"),
-            (Some(verdict(good, true, &[])), good, "", "on the allow-list"),
-            (Some(verdict(good, true, &["allowed by a"])), good, "", "on the allow-list; allowed by a"),
+            (Some(verdict(good, true, &[allowed])), good, "", "on the allow-list; allowed by a: b"),
             (Some(verdict(good, true, &[])), open, "", "was compliant; not confirmed since"),
         ];
         for (stored, shown, missing, expected) in table {
