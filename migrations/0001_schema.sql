@@ -720,22 +720,7 @@ CREATE INDEX provenance_newest ON provenance (organization, repository, recorded
 
 -- Rules
 
--- The unnamed policies of environments, which the bootstrap file declares.
-CREATE TABLE policies (
-    organization TEXT NOT NULL REFERENCES organizations (name),
-    id UUID NOT NULL,
-    environment TEXT NOT NULL,
-    -- JSON.
-    content TEXT NOT NULL,
-    created_at BIGINT NOT NULL,
-    closed_at BIGINT,
-    PRIMARY KEY (organization, id)
-);
-
-CREATE UNIQUE INDEX policies_open ON policies (organization, environment) WHERE closed_at IS NULL;
-CREATE INDEX policies_of_environment ON policies (organization, environment, created_at);
-
--- Versions of named policies; the open row is the current version. A policy without an open row was removed from the
+-- Versions of policies; the open row is the current version. A policy without an open row was removed from the
 -- bootstrap file; its next version continues the numbers.
 CREATE TABLE policy_versions (
     organization TEXT NOT NULL REFERENCES organizations (name),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sqlx::types::Uuid;
 
-use crate::domain::evidence::policy::{InlinePolicy, Policy, PolicyVersion};
+use crate::domain::evidence::policy::{Policy, PolicyVersion};
 use crate::store::policies::EnvironmentPolicy;
 use crate::store::{Error, Transaction};
 
@@ -44,7 +44,7 @@ impl Policies {
         name: &str,
     ) -> Result<Option<Arc<Policy>>, Error> {
         let Some(current) = transaction.current_policy(organization, name).await? else { return Ok(None) };
-        let name = Some(PolicyVersion { name: current.name, version: current.version });
+        let name = PolicyVersion { name: current.name, version: current.version };
         let current = EnvironmentPolicy { id: current.id, name };
         Ok(self.compiled(transaction, organization, [&current]).await?.remove(&current.id))
     }
@@ -57,7 +57,7 @@ impl Policies {
         wanted: impl IntoIterator<Item = &EnvironmentPolicy>,
     ) -> Result<HashMap<Uuid, Arc<Policy>>, Error> {
         let mut policies = HashMap::new();
-        let mut missing: HashMap<Uuid, Option<PolicyVersion>> = HashMap::new();
+        let mut missing: HashMap<Uuid, PolicyVersion> = HashMap::new();
         {
             let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             for one in wanted {
@@ -70,8 +70,9 @@ impl Policies {
         if !missing.is_empty() {
             let ids: BTreeSet<Uuid> = missing.keys().copied().collect();
             for (id, content) in transaction.policy_contents(organization, ids).await? {
-                let name = missing.remove(&id).flatten();
-                policies.insert(id, Arc::new(compile(name, &content)?));
+                let unreadable = || Error::Unreadable("a policy");
+                let name = missing.remove(&id).ok_or_else(unreadable)?;
+                policies.insert(id, Arc::new(Policy::parse(name, &content).map_err(|_| unreadable())?));
             }
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() + policies.len() > MAX_KEPT {
@@ -80,14 +81,5 @@ impl Policies {
             kept.extend(policies.iter().map(|(id, policy)| (*id, Arc::clone(policy))));
         }
         Ok(policies)
-    }
-}
-
-/// Compiles a stored policy.
-fn compile(name: Option<PolicyVersion>, content: &str) -> Result<Policy, Error> {
-    const UNREADABLE: Error = Error::Unreadable("a policy");
-    match name {
-        Some(name) => Policy::parse(name, content).map_err(|_| UNREADABLE),
-        None => serde_json::from_str::<InlinePolicy>(content).map(Policy::from).map_err(|_| UNREADABLE),
     }
 }

@@ -25,8 +25,6 @@ pub struct EnvironmentSettings {
     pub last_report_at: Option<Timestamp>,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
-    /// Whether the bootstrap file has an unnamed policy for it.
-    pub has_own_policy: bool,
     /// Whether it is queued for evaluation.
     pub is_queued: bool,
     /// Whether its evaluation failed at least twice.
@@ -56,9 +54,7 @@ impl Transaction {
                 "SELECT e.name, e.description, e.created_at, e.last_report_at,
                         e.compliance, e.silent_after,
                         e.compliant_until,
-                        EXISTS (SELECT 1 FROM policies p WHERE p.organization = e.organization
-                                  AND p.environment = e.name AND p.closed_at IS NULL) AS has_own_policy,
-                        q.environment IS NOT NULL AS is_queued, COALESCE(q.attempts, 0) > 1 AS has_failed,
+                         q.environment IS NOT NULL AS is_queued, COALESCE(q.attempts, 0) > 1 AS has_failed,
                         (SELECT s.received_at FROM snapshots s
                          WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot) AS last_changed_at
                  FROM environments e

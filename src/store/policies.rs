@@ -18,8 +18,8 @@ use crate::domain::model::{Fingerprint, Timestamp};
 pub struct EnvironmentPolicy {
     /// Identifies its content, which never changes.
     pub id: Uuid,
-    /// Name and version; `None` for the unnamed policy of the bootstrap file.
-    pub name: Option<PolicyVersion>,
+    /// Name and version.
+    pub name: PolicyVersion,
 }
 
 /// A version of a policy to be recorded.
@@ -75,20 +75,15 @@ pub struct Attachment {
 struct EnvironmentPolicyRow {
     environment: String,
     id: Uuid,
-    name: Option<String>,
+    name: String,
     version: i64,
 }
 
-/// Policies by environment, with the unnamed ones first, then by name.
+/// The current versions of the policies of environments.
 const OF_ENVIRONMENTS: &str = "
-    SELECT environment, id, name, version
-    FROM (SELECT organization, environment, id, CAST(NULL AS TEXT) AS name, CAST(0 AS BIGINT) AS version
-          FROM policies WHERE closed_at IS NULL
-          UNION ALL
-          SELECT a.organization, a.environment, v.id, v.name, v.version
-          FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
-          WHERE a.closed_at IS NULL AND v.closed_at IS NULL) p
-    WHERE organization = ";
+    SELECT a.environment, v.id, v.name, v.version
+    FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+    WHERE a.closed_at IS NULL AND v.closed_at IS NULL AND a.organization = ";
 
 impl Transaction {
     /// The policies of environments, by environment.
@@ -99,13 +94,13 @@ impl Transaction {
     ) -> Result<HashMap<String, Vec<EnvironmentPolicy>>, Error> {
         let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(
             self,
-            |query| query.push(OF_ENVIRONMENTS).push_bind(organization).push(" AND environment IN"),
+            |query| query.push(OF_ENVIRONMENTS).push_bind(organization).push(" AND a.environment IN"),
             environments,
             ""
         );
         let mut policies: HashMap<String, Vec<EnvironmentPolicy>> = HashMap::new();
         for EnvironmentPolicyRow { environment, id, name, version } in rows {
-            let name = name.map(|name| PolicyVersion { name, version });
+            let name = PolicyVersion { name, version };
             policies.entry(environment).or_default().push(EnvironmentPolicy { id, name });
         }
         // Sorted here: the database's order depends on its locale.
@@ -115,27 +110,22 @@ impl Transaction {
         Ok(policies)
     }
 
-    /// The policies that an environment had at a point in time, the unnamed one first, each with the hash of its content.
+    /// The policies that an environment had at a point in time, each with the hash of its content.
     pub async fn policies_at(
         &mut self,
         organization: &str,
         environment: &str,
         at: Timestamp,
-    ) -> Result<Vec<(Option<PolicyVersion>, Fingerprint)>, Error> {
+    ) -> Result<Vec<(PolicyVersion, Fingerprint)>, Error> {
         const SELECT: &str = "
-            SELECT CAST(NULL AS TEXT), CAST(0 AS BIGINT), content FROM policies
-            WHERE organization = $1 AND environment = $2 AND created_at <= $3 AND (closed_at IS NULL OR closed_at > $3)
-            UNION ALL
             SELECT v.name, v.version, v.content
             FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
             WHERE a.organization = $1 AND a.environment = $2
               AND a.attached_at <= $3 AND (a.closed_at IS NULL OR a.closed_at > $3)
               AND v.created_at <= $3 AND (v.closed_at IS NULL OR v.closed_at > $3)";
-        let rows: Vec<(Option<String>, i64, String)> =
-            fetch_all!(self, SELECT, organization, environment, at);
-        let policy = |(name, version, content): (Option<String>, i64, String)| {
-            let version = name.map(|name| PolicyVersion { name, version });
-            (version, Fingerprint::from_content(content.as_bytes()))
+        let rows: Vec<(String, i64, String)> = fetch_all!(self, SELECT, organization, environment, at);
+        let policy = |(name, version, content): (String, i64, String)| {
+            (PolicyVersion { name, version }, Fingerprint::from_content(content.as_bytes()))
         };
         let mut policies: Vec<_> = rows.into_iter().map(policy).collect();
         policies.sort();
@@ -151,10 +141,7 @@ impl Transaction {
         let rows: Vec<(Uuid, String)> = fetch_for_all!(
             self,
             |query| {
-                query.push(
-                    "SELECT id, content FROM (SELECT organization, id, content FROM policies
-                       UNION ALL SELECT organization, id, content FROM policy_versions) p WHERE organization = ",
-                );
+                query.push("SELECT id, content FROM policy_versions WHERE organization = ");
                 query.push_bind(organization).push(" AND id IN");
             },
             ids,

@@ -95,10 +95,8 @@ pub struct GovernedArtifact {
 /// Whether an environment `e` has a policy.
 macro_rules! has_policy {
     () => {
-        "(EXISTS (SELECT 1 FROM policies p
-                  WHERE p.organization = e.organization AND p.environment = e.name AND p.closed_at IS NULL)
-          OR EXISTS (SELECT 1 FROM policy_attachments a
-                     WHERE a.organization = e.organization AND a.environment = e.name AND a.closed_at IS NULL))"
+        "EXISTS (SELECT 1 FROM policy_attachments a
+                 WHERE a.organization = e.organization AND a.environment = e.name AND a.closed_at IS NULL)"
     };
 }
 

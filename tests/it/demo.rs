@@ -28,7 +28,7 @@ const UNTESTED: &str = "notification received, signature verified: storefront is
   trigger      ON_NON_COMPLIANT_ENV
   environment  storefront, snapshot 2
   artifact     registry.example.com/shop/web:1.6.0  29e31483ea70
-  reason       unit-tests of the flow web is missing
+  reason       environment:storefront v1: unit-tests of the flow web is missing
 ";
 
 fn is_empty(folder: &TempDir) -> bool {

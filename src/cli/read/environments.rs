@@ -55,7 +55,6 @@ const ENVIRONMENT: &[Column] = &[
     Column::new("last report", "/last_reported_at", Ago),
     Column::new("changed", "/last_changed_at", Ago),
     Column::new("policies", "/policies", Text),
-    Column::new("own policy in the bootstrap file", "/has_own_policy", Text),
     Column::new("tags", "/tags", Text),
 ];
 

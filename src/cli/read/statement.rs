@@ -134,14 +134,15 @@ impl Verify {
             text("/asOf")
         );
         for policy in items(predicate, "/policies") {
-            let name = match at(policy, "/name").as_str() {
-                Some(name) => {
-                    format!("{}, version {}", Escaped(name), Escaped(&columns::text(at(policy, "/version"))))
-                }
-                None => "of the environment in the bootstrap file".to_owned(),
-            };
+            let text = |pointer| columns::text(at(policy, pointer));
+            let (name, version) = (text("/name"), text("/version"));
             let digest = at(policy, "/digest/sha256").as_str().unwrap_or("-");
-            tracing::info!("policy {name}, sha256:{}", Escaped(digest));
+            tracing::info!(
+                "policy {}, version {}, sha256:{}",
+                Escaped(&name),
+                Escaped(&version),
+                Escaped(digest)
+            );
         }
         for gap in items(predicate, "/gaps") {
             let text = |pointer| Escaped(at(gap, pointer).as_str().unwrap_or("-"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::access::{Operation, Role, Scope};
-use super::policy::{Policy, Rule};
+use super::policy::{InlinePolicy, Policy, Rule};
 use crate::domain::model::{EnvironmentName, Timestamp};
 
 /// Maximum number of tokens that are listed for one way.
@@ -80,15 +80,13 @@ impl AccessReview {
                 }
                 rule => Way::in_any_flow(rule.kind(), tokens),
             };
-            match &policy.name {
-                Some(version) => Way { requirement: format!("{version}: {}", way.requirement), ..way },
-                None => way,
-            }
+            Way { requirement: format!("{}: {}", policy.name, way.requirement), ..way }
         });
         let around = |action, operation| Way::new("all", action, tokens, |token| token.permits(operation));
         // Without any policy, one that requires nothing makes all artifacts compliant.
-        let has_named = policies.is_empty() || policies.iter().any(|policy| policy.name.is_some());
-        let attach = format!("attach, change or detach named policies of {environment}");
+        let own = InlinePolicy::name(environment);
+        let has_others = policies.is_empty() || policies.iter().any(|policy| policy.name.name != own);
+        let attach = format!("attach, change or detach policies of {environment}");
         let allow = format!("allow-list the artifact in {environment}");
         let change = format!("change the policy of {environment}");
         let report =
@@ -101,7 +99,7 @@ impl AccessReview {
                 around(report, Operation::Report(environment.as_str())),
             ]
             .into_iter()
-            .chain(has_named.then(|| around(attach, Operation::Administer)))
+            .chain(has_others.then(|| around(attach, Operation::Administer)))
             .collect(),
         }
     }
@@ -148,7 +146,7 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::policy::{InlinePolicy, PolicyVersion, Requirement};
+    use crate::domain::evidence::policy::{PolicyVersion, Requirement};
 
     fn token(name: &str, role: Role, scope: &[&str]) -> TokenGrant {
         let names: Vec<_> = scope.iter().map(|&name| name.to_owned()).collect();
@@ -187,13 +185,15 @@ mod tests {
             token("test", Role::Report, &["test"]),
         ];
         let attestations = vec![required("cart"), required("secure")];
-        let inline = [Arc::new(Policy::from(InlinePolicy { attestations, approval: true }))];
         let prod = "prod".parse().unwrap();
+        let own = PolicyVersion { name: InlinePolicy::name(&prod), version: 1 };
+        let file = InlinePolicy { attestations, approval: true }.file().unwrap();
+        let inline = [Arc::new(Policy::parse(own, &file).unwrap())];
         let of_inline = AccessReview::new(&prod, &inline, &tokens);
         let expected = [
-            "attestation \"unit\" of flow cart: attest in flow cart: admin, cart, any",
-            "attestation \"unit\" of flow secure: attest in flow secure: admin, any",
-            "approval: approve the artifact for prod: bootstrap file, admin, kim",
+            "environment:prod v1: attestation \"unit\" of flow cart: attest in flow cart: admin, cart, any",
+            "environment:prod v1: attestation \"unit\" of flow secure: attest in flow secure: admin, any",
+            "environment:prod v1: approval: approve the artifact for prod: bootstrap file, admin, kim",
         ];
         assert_eq!(lines(&of_inline.requirements), expected);
         let alternatives = [
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(lines(&of_inline.alternatives), alternatives);
 
         let without_policy = AccessReview::new(&prod, &[], &tokens);
-        let attach = "all: attach, change or detach named policies of prod: admin";
+        let attach = "all: attach, change or detach policies of prod: admin";
         assert_eq!(lines(&without_policy.alternatives)[3], attach);
         assert_eq!(without_policy.requirements, vec![]);
 

@@ -2,7 +2,7 @@
 //! a later report or attestation may create the name.
 
 use crate::domain::escape::Escaped;
-use crate::store::bootstrap::{Organization, Plan};
+use crate::store::bootstrap::{Organization, Plan, PolicyConfig};
 use crate::store::events::ALL_ENVIRONMENTS;
 use crate::store::{Error, Transaction};
 
@@ -19,13 +19,10 @@ pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
                 ));
             }
         }
-        for environment in &organization.environments {
-            let required = environment.policy.iter().flat_map(|policy| &policy.attestations);
-            for flow in required.map(|required| required.flow.as_str()).filter(|f| !known.flows.contains(*f))
-            {
-                let name = &environment.name;
+        for PolicyConfig { name, flows, .. } in &organization.policies {
+            for flow in flows.iter().filter(|flow| !known.flows.contains(*flow)) {
                 warnings.push(format!(
-                    "the policy of {name} requires attestations of flow \"{flow}\", which has none"
+                    "the policy {name} requires attestations of flow \"{flow}\", which has none"
                 ));
             }
         }

@@ -16,8 +16,7 @@ use crate::store::Error;
 const LIMIT: &str = "this organization has reached its limit of concurrent writes";
 
 /// A lock per organization: shared by reports and queued evaluations, exclusive for attestations, the bootstrap file and
-/// the retention. Each wait for it ends
-/// with [`Error::Busy`] after a timeout.
+/// the retention. Each wait for it ends with [`Error::Busy`] after a timeout.
 #[derive(Debug)]
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.

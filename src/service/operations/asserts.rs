@@ -14,7 +14,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::{ReportedArtifact, Requirements};
 use crate::domain::evidence::policy::facts::AllowList;
 use crate::domain::evidence::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
-use crate::domain::evidence::policy::{MAX_POLICIES, Needs, Policy, Rule};
+use crate::domain::evidence::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use crate::domain::evidence::reason::{Code, Reason};
 use crate::domain::evidence::verdict::evaluate_artifact;
 use crate::domain::model::{
@@ -31,9 +31,6 @@ use crate::store::{self, Transaction};
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
 const FLOW: &str = "flow_name";
-
-/// The name of the policy in the short form of the bootstrap file. It is no valid name of a policy.
-const UNNAMED: &str = "(bootstrap file)";
 
 /// Whether an artifact may run.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -64,7 +61,7 @@ pub(crate) struct Assertion<'a> {
 enum AssertionScope {
     /// The policies of an environment.
     Environment,
-    /// Named policies.
+    /// Policies.
     Policy,
     /// The templates of the flows that hold the artifact.
     Flow,
@@ -84,8 +81,7 @@ enum Status {
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 struct PolicyResult<'a> {
     policy_name: &'a str,
-    /// Null for the policy in the short form of the bootstrap file.
-    policy_version: Option<i64>,
+    policy_version: i64,
     status: Status,
     /// Why the artifact does not fulfil the policy.
     reasons: Vec<Reason>,
@@ -152,7 +148,7 @@ struct ArtifactCompliance {
     attestations_statuses: Vec<AttestationStatus>,
 }
 
-/// Check whether an artifact may run: by the policies of an environment or by named policies, otherwise by the templates of
+/// Check whether an artifact may run: by the policies of an environment or by some policies, otherwise by the templates of
 /// the flows that hold it.
 #[utoipa::path(
     get,
@@ -320,10 +316,10 @@ impl FlowResult {
 
 impl<'a> PolicyResult<'a> {
     fn new(evaluated: &PolicyEvaluation<'a>) -> Self {
-        let version = evaluated.policy.name.as_ref();
+        let PolicyVersion { name, version } = &evaluated.policy.name;
         Self {
-            policy_name: version.map_or(UNNAMED, |version| &version.name),
-            policy_version: version.map(|version| version.version),
+            policy_name: name,
+            policy_version: *version,
             status: Status::new(evaluated.is_fulfilled()),
             reasons: evaluated.reasons().map(|reason| reason.with_text()).collect(),
             rule_evaluations: evaluated.rules.iter().map(RuleResult::new).collect(),

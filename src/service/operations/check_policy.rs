@@ -125,8 +125,7 @@ pub(crate) async fn check_policy(
     let groups = transaction.pod_groups(&organization, environment.id, sent.at, "").await?;
     let mut policies = app.site.policies.of(&mut transaction, &organization, [name]).await?;
     let before = policies.remove(name).unwrap_or_default();
-    let is_replaced =
-        |policy: &&Arc<Policy>| policy.name.as_ref().is_some_and(|name| Some(name.name.as_str()) == replaced);
+    let is_replaced = |policy: &&Arc<Policy>| Some(policy.name.name.as_str()) == replaced;
     let mut after: Vec<_> = before.iter().filter(|policy| !is_replaced(policy)).map(Arc::clone).collect();
     after.push(Arc::new(candidate));
     let needs = Needs::new(before.iter().chain(&after).map(|policy| &**policy));

@@ -37,8 +37,6 @@ pub(crate) struct Environment {
     tags: BTreeMap<String, String>,
     /// Names of the attached policies
     policies: Vec<String>,
-    /// Whether the bootstrap file has an unnamed policy for it
-    has_own_policy: bool,
     included_environments: Option<Vec<String>>,
     html_url: String,
 }
@@ -228,7 +226,6 @@ impl Environment {
             include_scaling: false,
             tags: BTreeMap::new(),
             policies,
-            has_own_policy: stored.has_own_policy,
             included_environments: None,
         }
     }

@@ -66,7 +66,7 @@ fn statement(
     organization: &str,
     selected: &SelectedSnapshot,
     content: &Content,
-    policies: &[(Option<PolicyVersion>, Fingerprint)],
+    policies: &[(PolicyVersion, Fingerprint)],
     gaps: SnapshotGaps,
 ) -> Value {
     let snapshot = &selected.snapshot;
@@ -84,13 +84,9 @@ fn statement(
             "commit": known.and_then(|known| known.commit(None).0),
         })
     });
-    let policies = policies.iter().map(|(policy, sha256)| {
-        let policy = policy.as_ref();
-        json!({
-            "name": policy.map(|policy| &policy.name), "version": policy.map(|policy| policy.version),
-            "digest": digest(sha256),
-        })
-    });
+    let policies = policies.iter().map(
+        |(policy, sha256)| json!({"name": policy.name, "version": policy.version, "digest": digest(sha256)}),
+    );
     let gaps = gaps.at_end.into_iter().chain(gaps.within);
     let gaps = gaps.map(|(from, to)| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
     json!({

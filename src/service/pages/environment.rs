@@ -277,13 +277,8 @@ fn current_facts(
             dd {
                 @for (number, policy) in policies.iter().enumerate() {
                     @if number > 0 { ", " }
-                    @match &policy.name {
-                        Some(version) => {
-                            a href=(links.site.links.page(&[links.organization, "policies", &version.name])) {
-                                (text(&version.to_string()))
-                            }
-                        }
-                        None => "of the environment",
+                    a href=(links.site.links.page(&[links.organization, "policies", &policy.name.name])) {
+                        (text(&policy.name.to_string()))
                     }
                 }
                 @if policies.is_empty() { "none" }

@@ -36,7 +36,7 @@ pub(super) async fn list(
     };
     let content = html! {
         h1 { "Policies" }
-        @if policies.is_empty() { p { "No named policies." } }
+        @if policies.is_empty() { p { "No policies." } }
         @else { (table("Policies", &["Policy", "Version", "Description", "Environments"], &rows)) }
     };
     let alternate = Alternate::new(&site, &["policies", &organization], &[], &["list", "policies"]);

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use sqlx::types::Uuid;
 
 use super::{Approval, Flow, Journal, ReconcileError};
-use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::store::columns::json;
 use crate::store::transaction::fetch_all;
@@ -85,7 +84,7 @@ impl Transaction {
             journal.record(organization, describe(&label(&key), approval));
         }
         if journal.changes.len() > before {
-            for environment in self.environments_to_approve(organization).await? {
+            for environment in self.environments_with_policies(organization, false).await? {
                 journal.mark_for_evaluation(organization, &environment);
             }
         }
@@ -97,20 +96,6 @@ impl Transaction {
             SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
         Ok(fetch_all!(self, SELECT, organization))
-    }
-
-    /// The environments whose policies may require an approval: those with an unnamed policy that does, and those with named
-    /// policies.
-    async fn environments_to_approve(&mut self, organization: &str) -> Result<Vec<String>, Error> {
-        const SELECT: &str = "
-            SELECT environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String)> = fetch_all!(self, SELECT, organization);
-        let requires_approval =
-            |content: &str| serde_json::from_str::<InlinePolicy>(content).is_ok_and(|policy| policy.approval);
-        let unnamed = rows.into_iter().filter(|(_, content)| requires_approval(content));
-        let mut environments = self.environments_with_policies(organization, false).await?;
-        environments.extend(unnamed.map(|(environment, _)| environment));
-        Ok(environments)
     }
 }
 

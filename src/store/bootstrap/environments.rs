@@ -1,4 +1,4 @@
-//! Reconciles environments, with their policies and allow-lists.
+//! Reconciles environments, with their limits and allow-lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use super::{Allowance, EnvironmentConfig, Journal, until};
 use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::columns::{json, micros};
+use crate::store::columns::micros;
 use crate::store::transaction::{execute, fetch_all, for_all, insert, on};
 use crate::store::{Error, Transaction};
 
@@ -61,7 +61,6 @@ impl Transaction {
                 values.push_bind(true).push_bind(0_i64);
             }
         );
-        self.reconcile_policies(organization, environments, now, journal).await?;
         self.reconcile_allowances(organization, environments, now, journal).await
     }
 
@@ -110,58 +109,6 @@ impl Transaction {
                 query.push_bind(organization).push(" AND name IN");
             },
             restarted
-        );
-        Ok(())
-    }
-
-    async fn reconcile_policies(
-        &mut self,
-        organization: &str,
-        environments: &[EnvironmentConfig],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
-        const SELECT: &str = "
-            SELECT id, environment, content FROM policies WHERE organization = $1 AND closed_at IS NULL";
-        let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
-        for environment in environments {
-            if let Some(policy) = &environment.policy {
-                wanted.insert(environment.name.as_str(), json(policy)?);
-            }
-        }
-        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
-        let mut closed = Vec::new();
-        for (id, environment, content) in open {
-            if wanted.get(environment.as_str()) == Some(&content) {
-                wanted.remove(environment.as_str());
-            } else {
-                closed.push(id);
-                journal
-                    .record(organization, format!("the policy of the environment {environment} was removed"));
-                journal.mark_for_evaluation(organization, &environment);
-            }
-        }
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE policies SET closed_at = ").push_bind(now.micros());
-                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
-            },
-            closed
-        );
-        for (environment, content) in &wanted {
-            journal.record(organization, format!("the policy of the environment {environment} is {content}"));
-            journal.mark_for_evaluation(organization, environment);
-        }
-        insert!(
-            self,
-            "INSERT INTO policies (id, organization, environment, content, created_at) ",
-            "",
-            &wanted,
-            |values, (environment, content)| {
-                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(**environment);
-                values.push_bind(content.as_str()).push_bind(now.micros());
-            }
         );
         Ok(())
     }

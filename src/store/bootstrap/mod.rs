@@ -202,7 +202,7 @@ impl Transaction {
             self.reconcile_flows(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_environments(name, &organization.environments, now, &mut journal).await?;
             let (policies, environments) = (&organization.policies, &organization.environments);
-            self.reconcile_named_policies(name, policies, environments, now, &mut journal).await?;
+            self.reconcile_policies(name, policies, environments, now, &mut journal).await?;
             self.reconcile_approvals(name, &organization.flows, now, &mut journal).await?;
             self.reconcile_actions(name, &organization.actions, now, &mut journal).await?;
         }

@@ -1,6 +1,6 @@
 //! The content of a bootstrap file, with references resolved and without secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::identity::Issuer;
 use crate::domain::evidence::ownership::{Ownership, Pattern};
-use crate::domain::evidence::policy::InlinePolicy;
 use crate::domain::model::{
     ApprovalState, Channel, EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, SignOff,
     TargetKind, TemplateBody, Timestamp, Trigger,
@@ -113,8 +112,6 @@ pub struct EnvironmentConfig {
     pub min_artifacts: Option<u32>,
     /// Maximum drop of the number of running artifacts, in percent.
     pub max_drop: Option<u32>,
-    /// The requirements for its artifacts.
-    pub policy: Option<InlinePolicy>,
     /// Names of its policies.
     pub policies: Vec<PolicyName>,
     /// Its allow-list.
@@ -132,6 +129,8 @@ pub struct PolicyConfig {
     pub content: String,
     /// Whether it requires that trails comply with their templates.
     pub needs_trails: bool,
+    /// The flows that its rules name.
+    pub flows: BTreeSet<String>,
 }
 
 /// An allow-list entry: artifacts that comply regardless of their evidence.

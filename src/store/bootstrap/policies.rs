@@ -1,4 +1,4 @@
-//! Reconciles named policies and their attachments to environments. Policies and attachments that operations made stay,
+//! Reconciles policies and their attachments to environments. Policies and attachments that operations made stay,
 //! unless the file declares a policy of the same name.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::store::{Error, Transaction};
 const BOOTSTRAP: &str = "bootstrap file";
 
 impl Transaction {
-    pub(super) async fn reconcile_named_policies(
+    pub(super) async fn reconcile_policies(
         &mut self,
         organization: &str,
         policies: &[PolicyConfig],
@@ -30,7 +30,7 @@ impl Transaction {
             removed.insert(open.name.clone());
         }
         for policy in policies {
-            let PolicyConfig { name, description, content, needs_trails } = policy;
+            let PolicyConfig { name, description, content, needs_trails, .. } = policy;
             let is_same = |open: &CurrentPolicy| {
                 (open.is_declared, open.name.as_str(), &open.description, &open.content)
                     == (true, name.as_str(), description, content)

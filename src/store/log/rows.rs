@@ -38,7 +38,7 @@ pub(super) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 14] = [
+const KINDS: [RowKind; 13] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -151,19 +151,6 @@ const KINDS: [RowKind; 14] = [
         from: "audit x",
         opened_at: "at",
         columns: &[("x.organization", Text), ("x.at", Integer), ("x.actor", Text), ("x.change", Text)],
-    },
-    RowKind {
-        kind: Kind::Policy,
-        end: Some(Kind::PolicyEnd),
-        table: "policies",
-        from: "policies x",
-        opened_at: "created_at",
-        columns: &[
-            ("x.organization", Text),
-            ("x.environment", Text),
-            ("x.content", Text),
-            ("x.created_at", Integer),
-        ],
     },
     RowKind {
         kind: Kind::Allowance,

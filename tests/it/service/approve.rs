@@ -75,10 +75,12 @@ async fn approval_and_its_withdrawal_change_the_verdict_at_once(database: Databa
     for environment in ["prod", "stage"] {
         service.report(ADMIN, environment, report(&[pod("p", "cart:2", 'a')])).await.expect(201);
     }
-    let (refused, approved) = ("NON-COMPLIANT [\"not approved\"]".to_owned(), "COMPLIANT []".to_owned());
-    assert_eq!(verdicts(&service).await, [format!("prod {refused}"), format!("stage {refused}")]);
+    let refused = |environment: &str| {
+        format!("{environment} NON-COMPLIANT [\"environment:{environment} v1: not approved\"]")
+    };
+    assert_eq!(verdicts(&service).await, [refused("prod"), refused("stage")]);
     let made = approve(&service, APPROVER, &approval('a', "prod")).await.expect(201).json();
-    assert_eq!(verdicts(&service).await, [format!("prod {approved}"), format!("stage {refused}")]);
+    assert_eq!(verdicts(&service).await, ["prod COMPLIANT []", &refused("stage")]);
     assert_eq!(made, service.read("/approvals/acme/cart/1").await);
     let at = made["created_at"].clone();
     assert_eq!(
@@ -92,7 +94,7 @@ async fn approval_and_its_withdrawal_change_the_verdict_at_once(database: Databa
         })
     );
     let withdrawn = withdraw(&service, ADMIN, 1, r#"{"comment": "broken"}"#).await.expect(200).json();
-    assert_eq!(verdicts(&service).await, [format!("prod {refused}"), format!("stage {refused}")]);
+    assert_eq!(verdicts(&service).await, [refused("prod"), refused("stage")]);
     assert_eq!(withdrawn["state"], "UNAPPROVED");
     let at = withdrawn["last_modified_at"].clone();
     assert_eq!(
@@ -142,7 +144,7 @@ async fn requests_of_older_clients_are_accepted(database: Database) {
     };
     let requested = request(&sent).await.expect(201).json();
     assert_eq!((&requested["state"], &requested["approvals"]), (&json!("PENDING"), &json!([])));
-    assert_eq!(verdicts(&service).await, ["prod NON-COMPLIANT [\"not approved\"]"]);
+    assert_eq!(verdicts(&service).await, ["prod NON-COMPLIANT [\"environment:prod v1: not approved\"]"]);
     sent["approvals"] = json!([
         {"state": "APPROVED", "comment": "ok", "approved_by": "somebody else", "approval_url": "undefined"},
     ]);

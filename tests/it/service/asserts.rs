@@ -129,11 +129,8 @@ async fn allow_list_approvals_and_names_count_as_in_the_evaluation(database: Dat
         (&json!(true), &json!("allowed by kim: system"))
     );
     let policy = &allowed["policy_evaluations"][0];
-    assert_eq!(
-        (&policy["policy_name"], &policy["policy_version"]),
-        (&json!("(bootstrap file)"), &json!(null))
-    );
-    assert_eq!(policy["reasons"][0]["text"], "not approved");
+    assert_eq!((&policy["policy_name"], &policy["policy_version"]), (&json!("environment:prod"), &json!(1)));
+    assert_eq!(policy["reasons"][0]["text"], "environment:prod v1: not approved");
     assert!(!is_compliant(&service, 'a', "environment_name=stage").await);
     service.report(ADMIN, "dev", r#"{"artifacts": []}"#).await.expect(201);
     assert!(is_compliant(&service, 'a', PROD).await);

@@ -86,7 +86,8 @@ async fn fields_of_newer_clients_are_kept_and_returned(database: Database) {
 async fn large_data_of_a_type_is_returned(database: Database) {
     let service = TestService::start(database).await;
     service.attest(ATTESTER, "cart", "t", form(&junit(&json!(null)))).await.expect(201);
-    let data = json!({"attestation_name": "large", "type_name": "cov", "attestation_data": "x".repeat(70_000)});
+    let data =
+        json!({"attestation_name": "large", "type_name": "cov", "attestation_data": "x".repeat(70_000)});
     attest(&service, "custom", &data).await.expect(201);
     let read = service.read("/attestations/acme/cart/trail/t/large").await;
     assert_eq!(read[0]["other_fields"]["attestation_data"], data["attestation_data"]);

@@ -241,6 +241,12 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (environment("allowed: [{reason: r, author: a}]"), &["allowed[0]", "exactly one of artifact and image"]),
         (environment("allowed: [{image: a b, reason: r, author: a}]"), &["line 5", "invalid pattern"]),
         (environment("policies: [p]"), &["environments[0].policies[0]", "declares no policy \"p\""]),
+        (
+            "    policies: [{name: 'environment:prod', text: '_schema: x/v1'}]
+    environments: [{name: prod, policy: {approval: true}}]"
+                .into(),
+            &["environments[0].policy", "\"environment:prod\""],
+        ),
         (list("policies", "name: p"), &["policies[0]", "exactly one of text and file"]),
         (list("policies", "name: p, file: missing.yaml"), &["policies[0]", "failed to read the file"]),
         (

@@ -131,8 +131,8 @@ async fn attestation_counts_only_within_the_limits_of_each_environment(database:
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     };
     let (few, skipped) = (
-        "prod NON-COMPLIANT [\"unit of the flow cart has too few tests: 9, expected at least 10\"]",
-        "stage NON-COMPLIANT [\"unit of the flow cart has too many skipped tests: 3, expected at most 2\"]",
+        "prod NON-COMPLIANT [\"environment:prod v1: unit of the flow cart has too few tests: 9, expected at least 10\"]",
+        "stage NON-COMPLIANT [\"environment:stage v1: unit of the flow cart has too many skipped tests: 3, expected at most 2\"]",
     );
     let (prod, stage, test) = ("prod COMPLIANT []", "stage COMPLIANT []", "test COMPLIANT []");
     attest(&[(8, 3), (4, 0)]).await;

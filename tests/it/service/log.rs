@@ -151,7 +151,6 @@ async fn unchanged_log_is_verified_page_by_page(database: Database) {
         "audit",
         "environment",
         "ownership",
-        "policy",
         "policy-attachment",
         "policy-version",
         "repository",
@@ -190,7 +189,6 @@ async fn closed_declarations_are_verified(database: Database) {
     log(&service, &["verify"]).await.expect(0, &[]);
     let kinds: Vec<_> = entries(&service).await.iter().map(|entry| entry["kind"].clone()).collect();
     for kind in [
-        "policy-end",
         "policy-version-end",
         "policy-attachment-end",
         "allowance-end",
@@ -200,8 +198,8 @@ async fn closed_declarations_are_verified(database: Database) {
     ] {
         assert!(kinds.contains(&json!(kind)), "{kind}: {kinds:?}");
     }
-    service.database.execute("UPDATE policies SET closed_at = closed_at + 1").await;
-    log(&service, &["verify"]).await.expect(11, &["(policy-end ", "does not match its record"]);
+    service.database.execute("UPDATE policy_versions SET closed_at = closed_at + 1").await;
+    log(&service, &["verify"]).await.expect(11, &["(policy-version-end ", "does not match its record"]);
 }
 
 async fn changed_byte_is_found_and_its_record_named(database: Database) {
@@ -256,7 +254,6 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("pod_runs", number("ended_at"), "ended_at IS NOT NULL", "environment"),
         ("workloads", text("digests"), "TRUE", "environment"),
         ("verdicts", text("reasons"), "TRUE", "environment"),
-        ("policies", text("content"), "TRUE", "policy"),
         ("allowances", text("reason"), "TRUE", "allowance"),
         ("approvals", text("content"), "TRUE", "approval"),
         ("flow_templates", text("content"), "TRUE", "template"),

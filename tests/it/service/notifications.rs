@@ -111,7 +111,8 @@ async fn event_is_delivered_signed_and_once(database: Database) {
     assert_contains(&Browser::read_page(&service, path).await, &["<h1><bdi>prod</bdi></h1>"]);
     let reason = json!({
         "type": "missing_attestation", "flow_name": "cart", "attestation_name": "unit",
-        "text": "unit of the flow cart is missing",
+        "rule": {"policy_name": "environment:prod", "policy_version": 1, "number": 1},
+        "text": "environment:prod v1: unit of the flow cart is missing",
     });
     let expected = json!({
         "schema_version": 1, "id": event["id"], "action": {"number": 7, "name": "tell ops"},
@@ -214,7 +215,7 @@ async fn unresponsive_target_does_not_delay_others(database: Database) {
     // Three starts, two exits and one non-compliant environment.
     eventually("six arrive", async || responsive.requests().len() == 6).await;
     let body: Value = serde_json::from_slice(&responsive.requests()[0].body).unwrap();
-    let reason = "unit of the flow cart is missing";
+    let reason = "environment:prod v1: unit of the flow cart is missing";
     let line = format!("&lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
     let text = format!(
         "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```\n{}/ui/acme/environments/prod",

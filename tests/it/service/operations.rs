@@ -89,7 +89,6 @@ async fn environment_is_created_described_and_read(database: Database) {
         ("last_reported_at", json!(null)),
         ("tags", json!({})),
         ("policies", json!([])),
-        ("has_own_policy", json!(false)),
     ] {
         assert_eq!(fresh[field], value, "{field}");
     }
@@ -99,7 +98,8 @@ async fn environment_is_created_described_and_read(database: Database) {
     );
     service.report(REPORTER, "prod", report(&[pod("p", "i", 'a')])).await.expect(201);
     assert!(service.read(path).await["last_reported_at"].is_number());
-    assert_eq!(service.read("/environments/acme/declared").await["has_own_policy"], true);
+    let declared = service.read("/environments/acme/declared").await;
+    assert_eq!(declared["policies"], json!(["environment:declared"]));
     // Names outside of the scope get the same response, whether they exist or not.
     for name in ["declared", "nowhere"] {
         service.get(REPORTER, &format!("/environments/acme/{name}")).await.expect(403);

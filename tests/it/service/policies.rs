@@ -306,7 +306,7 @@ async fn image_pattern_of_the_allow_list_covers_images_by_name(database: Databas
     let page = super::browser::Browser::read_page(&service, "/ui/acme/environments/prod").await;
     assert!(page.contains("on the allow-list; allowed by kim: system"), "{page}");
     service.reload(&file(2, "web/**")).await;
-    assert_eq!(verdicts(&service).await, [r#"prod NON-COMPLIANT ["not approved"]"#]);
+    assert_eq!(verdicts(&service).await, [r#"prod NON-COMPLIANT ["environment:prod v1: not approved"]"#]);
     // An attestation keeps it allowed.
     service.reload(&file(3, "shop/cart")).await;
     attest(&service, "cart", "t", "unit", 'a', 1).await;

@@ -102,7 +102,7 @@ async fn snapshot_is_found_by_number_distance_and_time(database: Database) {
     assert_eq!(second["artifacts"][0]["annotation"]["type"], "unchanged");
     assert_eq!(
         second["artifacts"][1]["reasons_for_incompliance"],
-        json!(["unit of the flow cart is missing"])
+        json!(["environment:prod v1: unit of the flow cart is missing"])
     );
     assert_eq!(second["artifacts"][1]["git_commit"], json!(null));
 

@@ -68,7 +68,7 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
             service.base
         );
         let version = format!("policy rules, version {number}, sha256:");
-        verified.expect(0, &[&message, &version, "policy of the environment in the bootstrap file, sha256:"]);
+        verified.expect(0, &[&message, &version, "policy environment:prod, version 1, sha256:"]);
         let statement: Value = serde_json::from_str(&verified.stdout).unwrap();
         assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
         let subject = json!({"name": "shop/cart:a", "digest": {"sha256": digest('a')}});
@@ -91,7 +91,7 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
         "\
 ARTIFACT     DIGEST        FLOW  COMMIT   COMPLIANCE     PODS  REASONS
 shop/cart:a  aaaaaaaaaaaa  cart  4444444  COMPLIANT      1     -
-shop/cart:b  bbbbbbbbbbbb  -     -        NON-COMPLIANT  1     unit of the flow cart is missing
+shop/cart:b  bbbbbbbbbbbb  -     -        NON-COMPLIANT  1     environment:prod v1: unit of the flow cart is missing
 "
     );
 }

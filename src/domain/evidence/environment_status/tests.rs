@@ -1,6 +1,6 @@
 use super::*;
+use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::evidence::policy::facts::{AllowListEntry, AllowListSubject, ApprovalEvidence};
-use crate::domain::evidence::policy::{InlinePolicy, PolicyVersion};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
@@ -25,7 +25,9 @@ fn artifact(name: &str) -> Fingerprint {
 
 /// A policy without requirements, or one that requires an approval.
 fn policy(approval: bool) -> Vec<Arc<Policy>> {
-    vec![Arc::new(InlinePolicy { approval, ..InlinePolicy::default() }.into())]
+    let name = PolicyVersion { name: "approved".to_owned(), version: 1 };
+    let text = format!("{{_schema: x/v1, artifacts: {{approval: {{required: {approval}}}}}}}");
+    vec![Arc::new(Policy::parse(name, &text).unwrap())]
 }
 
 fn approved() -> Evidence {
@@ -56,7 +58,10 @@ fn environment_is_evaluated_with_a_reason_for_each_artifact() {
     let one = &status.artifacts[&artifact("one")].verdict;
     assert!(one.is_allowed);
     assert_eq!(Reason::join(&one.reasons, "; "), "allowed by kim: audit");
-    assert_eq!(Reason::join(&status.artifacts[&artifact("two")].verdict.reasons, "; "), "not approved");
+    assert_eq!(
+        Reason::join(&status.artifacts[&artifact("two")].verdict.reasons, "; "),
+        "approved v1: not approved"
+    );
     assert_eq!(counts, ComplianceCounts { compliant: 1, unknown: 0, non_compliant: 1 });
     assert_eq!(expiry, Expiry::default());
     let Evaluation { status, counts, .. } = evaluate(&[], vec![], &["one", "two"], &[], 1);
@@ -72,7 +77,10 @@ fn artifact_must_fulfil_all_policies() {
     let both = [policy(true), vec![Arc::new(named)]].concat();
     let evaluated = evaluate(&both, vec![], &["one"], &[], 1).status;
     let reasons = &evaluated.artifacts[&artifact("one")].verdict.reasons;
-    assert_eq!(Reason::join(reasons, "; "), "not approved; rules v2: no flow holds the artifact");
+    assert_eq!(
+        Reason::join(reasons, "; "),
+        "approved v1: not approved; rules v2: no flow holds the artifact"
+    );
     let evaluated = evaluate(&both, vec![], &["one"], &[(artifact("one"), approved())], 1).status;
     assert_eq!(evaluated.compliance, Compliance::NonCompliant);
 }

@@ -91,13 +91,9 @@ kinds! {
     ImageIndex "image-index",
     /// An entry of the audit log.
     Audit "audit",
-    /// A version of the unnamed policy of an environment.
-    Policy "policy",
-    /// The end of a version of an unnamed policy.
-    PolicyEnd "policy-end",
-    /// A version of a named policy.
+    /// A version of a policy.
     PolicyVersion "policy-version",
-    /// The end of a version of a named policy.
+    /// The end of a version of a policy.
     PolicyVersionEnd "policy-version-end",
     /// The attachment of a policy to an environment.
     Attachment "policy-attachment",

@@ -8,6 +8,7 @@ use super::expression::{self, Condition};
 use super::rule::{ANY, ApprovalRule, AttestationRule, FlowRule, Rule, yes};
 use super::{Policy, PolicyVersion};
 use crate::domain::escape::Escaped;
+use crate::domain::model::FlowName;
 use crate::domain::yaml::{self, YamlError};
 
 /// Maximum size of a policy file, in bytes.
@@ -95,6 +96,7 @@ struct Attestation {
     #[serde(default = "yes")]
     must_be_compliant: bool,
     for_control: Option<String>,
+    flow: Option<FlowName>,
     #[serde(default, deserialize_with = "age")]
     max_age: Option<Duration>,
     min_tests: Option<u32>,
@@ -181,7 +183,7 @@ impl Policy {
             rules.push(Rule::Approval(approval));
         }
         match expression::compile_patterns(rules.iter().flat_map(Rule::conditions)) {
-            Ok(()) => Ok(Self { name: Some(name), rules, is_exact }),
+            Ok(()) => Ok(Self { name, rules, is_exact }),
             Err(problem) => invalid("artifacts", problem),
         }
     }
@@ -211,7 +213,7 @@ impl Attestation {
             condition: expression.or(when),
             must_be_compliant: self.must_be_compliant,
             for_control: self.for_control,
-            flow: None,
+            flow: self.flow.map(|flow| flow.as_str().to_owned()),
             max_age: self.max_age,
             min_tests: self.min_tests,
             max_skipped: self.max_skipped,

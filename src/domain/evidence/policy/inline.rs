@@ -1,9 +1,14 @@
-//! The short form of a policy in the bootstrap file: attestations of single flows.
+//! The short form of a policy in the bootstrap file: attestations of single flows. It becomes a policy file when the bootstrap
+//! file is read.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::Policy;
-use super::rule::{ANY, ApprovalRule, AttestationRule, Rule};
+use super::rule::ANY;
+use crate::domain::model::EnvironmentName;
+
+/// The format of the policy file.
+const SCHEMA: &str = "https://example.com/schemas/policy/environment/v1";
 
 /// The requirements of an environment for each artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,23 +40,73 @@ pub struct Requirement {
     pub max_skipped: Option<u32>,
 }
 
-impl From<InlinePolicy> for Policy {
-    fn from(InlinePolicy { attestations, approval }: InlinePolicy) -> Self {
-        let attestations = attestations.into_iter().map(|required| {
-            Rule::Attestation(AttestationRule {
-                name: required.name,
-                kind: ANY.to_owned(),
-                condition: None,
-                must_be_compliant: true,
-                for_control: None,
-                flow: Some(required.flow),
-                max_age: None,
-                min_tests: required.min_tests,
-                max_skipped: required.max_skipped,
-            })
+impl InlinePolicy {
+    /// The name of the policy that an environment gets from the short form.
+    #[must_use]
+    pub fn name(environment: &EnvironmentName) -> String {
+        format!("environment:{environment}")
+    }
+
+    /// The policy file with the same requirements.
+    ///
+    /// # Errors
+    ///
+    /// [`serde_saphyr::ser::Error`] if it cannot be written.
+    pub fn file(&self) -> Result<String, serde_saphyr::ser::Error> {
+        let attestations = self.attestations.iter().map(|required| {
+            let mut rule = json!(required);
+            rule["type"] = json!(ANY);
+            rule
         });
-        let approved = approval.then_some(ApprovalRule { required: true, count: 1, not_author: false });
-        let rules = attestations.chain(approved.map(Rule::Approval)).collect();
-        Self { name: None, rules, is_exact: false }
+        let mut artifacts = json!({ "attestations": attestations.collect::<Vec<_>>() });
+        if self.approval {
+            artifacts["approval"] = json!({ "required": true });
+        }
+        serde_saphyr::to_string(&json!({ "_schema": SCHEMA, "artifacts": artifacts }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::evidence::policy::{Policy, PolicyVersion, Rule};
+
+    #[test]
+    fn short_form_and_its_policy_file_have_the_same_rules() {
+        let names = [
+            "unit",
+            "yes",
+            "1.0",
+            "~",
+            "- a",
+            "a: b",
+            "a #b",
+            "\"'\\",
+            "é\u{2028}\u{202e}",
+            " x ",
+            "&a",
+            "%",
+            "@",
+            "{}",
+        ];
+        let required = names.map(|name| Requirement {
+            flow: "1e3".to_owned(),
+            name: name.to_owned(),
+            min_tests: Some(5),
+            max_skipped: None,
+        });
+        let inline = InlinePolicy { attestations: required.to_vec(), approval: true };
+        let name = InlinePolicy::name(&"prod".parse().unwrap());
+        let file = inline.file().unwrap();
+        let policy = Policy::parse(PolicyVersion { name, version: 1 }, &file).unwrap();
+        let expected = required.map(|required| (Some(required.flow), required.name, Some(5), true));
+        let found = policy.rules.iter().filter_map(|rule| match rule {
+            Rule::Attestation(rule) => {
+                Some((rule.flow.clone(), rule.name.clone(), rule.min_tests, rule.must_be_compliant))
+            }
+            _ => None,
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{file}");
+        assert_eq!(policy.rules.last().unwrap().to_string(), "1 person must approve the artifact", "{file}");
     }
 }

@@ -1,7 +1,7 @@
 //! Policies: the requirements of environments for each artifact.
 //!
-//! A policy is parsed from the public policy file (`file`) or from the bootstrap file's short form (`inline`), and
-//! evaluated with the facts about one artifact (`evaluate`). Called by the service's evaluation, its gate and its pages.
+//! A policy is parsed from the public policy file (`file`), which is also made of the bootstrap file's short form (`inline`),
+//! and evaluated with the facts about one artifact (`evaluate`). Called by the service's evaluation, its gate and its pages.
 //! Pure: time is an argument.
 
 pub mod evaluate;
@@ -18,21 +18,21 @@ pub use inline::{InlinePolicy, Requirement};
 pub use needs::{LatestNeeded, Needs};
 pub use rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
 
-/// Maximum number of named policies of an environment.
+/// Maximum number of policies of an environment, without that of the short form in the bootstrap file.
 pub const MAX_POLICIES: usize = 10;
 
 /// The requirements for each artifact of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Name and version; `None` for the short form in the bootstrap file.
-    pub name: Option<PolicyVersion>,
+    /// Name and version.
+    pub name: PolicyVersion,
     /// The rules. The artifact must satisfy each that applies to it.
     pub rules: Vec<Rule>,
     /// Whether only evidence for the digest itself counts, not that for other digests of the image.
     pub is_exact: bool,
 }
 
-/// A version of a named policy.
+/// A version of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyVersion {
     /// The policy's name, unique in its organization.

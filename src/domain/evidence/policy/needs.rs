@@ -92,13 +92,13 @@ impl<'a> Needs<'a> {
         if rule.has_limits() {
             self.test_counts.insert((rule.flow.as_deref(), name));
         }
-        match (&mut self.latest, &rule.flow) {
-            (LatestNeeded::Of { flows, names }, Some(flow)) => {
+        match (&mut self.latest, &rule.flow, name) {
+            (LatestNeeded::Of { flows, names }, Some(flow), Some(name)) => {
                 flows.insert(flow);
-                names.insert(&rule.name);
+                names.insert(name);
             }
             // The flows that hold the artifact are those with an attestation.
-            (latest, _) => *latest = LatestNeeded::All,
+            (latest, ..) => *latest = LatestNeeded::All,
         }
     }
 

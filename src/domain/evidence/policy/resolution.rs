@@ -1,7 +1,7 @@
 //! The results of the rules of a policy.
 
-use super::Policy;
 use super::rule::Rule;
+use super::{Policy, PolicyVersion};
 use crate::domain::evidence::reason::{Code, Reason, RuleReference};
 use crate::domain::model::Timestamp;
 
@@ -72,12 +72,9 @@ impl PolicyEvaluation<'_> {
     pub fn reasons(&self) -> impl Iterator<Item = Reason> {
         let rules = self.rules.iter().enumerate();
         rules.flat_map(|(index, evaluated)| {
-            let rule = self.policy.name.as_ref().map(|policy| RuleReference {
-                policy_name: policy.name.clone(),
-                policy_version: policy.version,
-                number: index + 1,
-            });
-            evaluated.reasons().map(move |reason| Reason { rule: rule.clone(), ..reason })
+            let PolicyVersion { name, version } = self.policy.name.clone();
+            let rule = RuleReference { policy_name: name, policy_version: version, number: index + 1 };
+            evaluated.reasons().map(move |reason| Reason { rule: Some(rule.clone()), ..reason })
         })
     }
 }

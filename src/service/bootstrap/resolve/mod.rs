@@ -10,7 +10,7 @@ mod policies;
 mod secret;
 mod value;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,7 @@ use super::file::{self, File};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::Scope;
 use crate::domain::evidence::ownership::Ownership;
-use crate::domain::evidence::policy::InlinePolicy;
-use crate::domain::model::{Fingerprint, FlowName, InvalidTemplate, ShortText};
+use crate::domain::model::{Fingerprint, InvalidTemplate};
 use crate::domain::yaml;
 use crate::process::files::read_up_to;
 use crate::service::notify::AddressBook;
@@ -163,13 +162,26 @@ fn resolve(
     }
     let name = organization.name.as_str();
     let issuers = issuers::resolve(organization.issuers, name, &format!("{place}.issuers"), path, book)?;
-    let policies = policies::resolve(organization.policies, &format!("{place}.policies"), path)?;
-    let mut environments = Vec::new();
-    for (n, environment) in organization.environments.into_iter().enumerate() {
+    let mut policies = policies::resolve(organization.policies, &format!("{place}.policies"), path)?;
+    let (mut environments, mut of_environments) = (Vec::new(), Vec::new());
+    for (n, mut environment) in organization.environments.into_iter().enumerate() {
         let place = format!("{place}.environments[{n}]");
         policies::check_names(&environment.policies, &policies, &format!("{place}.policies"))?;
+        if let Some(short) = environment.policy.take() {
+            let place = format!("{place}.policy");
+            let policy =
+                policies::of_environment(&environment.name, &short).map_err(|why| (place.clone(), why))?;
+            if policies.iter().any(|other| other.name == policy.name) {
+                let why =
+                    format!("its name is \"{}\", but policies has another one of this name", policy.name);
+                return Err((place, why));
+            }
+            environment.policies.push(policy.name.clone());
+            of_environments.push(policy);
+        }
         environments.push(resolve_environment(environment, &place)?);
     }
+    policies.append(&mut of_environments);
     Ok(Organization {
         name: organization.name,
         retention: Retention {
@@ -190,9 +202,6 @@ fn resolve_environment(
     environment: file::Environment,
     place: &str,
 ) -> Result<EnvironmentConfig, InvalidValue> {
-    if let Some(policy) = &environment.policy {
-        check_policy(policy).map_err(|why| (format!("{place}.policy"), why))?;
-    }
     if environment.min_artifacts == Some(0) {
         return Err((format!("{place}.minArtifacts"), "got 0, expected a number from 1".into()));
     }
@@ -231,25 +240,9 @@ fn resolve_environment(
         silent_after: environment.silent_after.map(|span| span.0),
         min_artifacts: environment.min_artifacts,
         max_drop: environment.max_drop,
-        policy: environment.policy,
         policies: environment.policies,
         allowed,
     })
-}
-
-/// Checks that the required names are valid, which finds some misspelled names.
-fn check_policy(policy: &InlinePolicy) -> Result<(), String> {
-    for required in &policy.attestations {
-        required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
-        ShortText::new(required.name.as_str()).map_err(|error| format!("an attestation's name: {error}"))?;
-    }
-    let required: BTreeSet<_> = policy.attestations.iter().map(|one| (&one.flow, &one.name)).collect();
-    match required.len() {
-        n if n < policy.attestations.len() => Err("requires an attestation twice".into()),
-        101.. => Err("requires more than 100 attestations".into()),
-        0 if !policy.approval => Err("requires nothing: expected attestations or approval: true".into()),
-        _ => Ok(()),
-    }
 }
 
 fn resolve_token(token: &file::Token, path: &Path) -> Result<Token, String> {

@@ -15,7 +15,7 @@ use crate::store::{self, Transaction};
 
 /// A rule with its results.
 pub(crate) struct RuleResults {
-    policy: Option<PolicyVersion>,
+    policy: PolicyVersion,
     rule: String,
     /// The result and the reasons for each artifact, in their order.
     pub(crate) artifacts: Vec<(Outcome, Vec<String>)>,
@@ -31,12 +31,7 @@ impl RuleResults {
     pub(crate) fn heading(&self, site: &Site, organization: &str) -> Markup {
         html! {
             th scope="row" {
-                @match &self.policy {
-                    Some(version) => {
-                        a href=(site.links.page(&[organization, "policies", &version.name])) { (text(&version.to_string())) }
-                    }
-                    None => "policy of the environment",
-                }
+                a href=(site.links.page(&[organization, "policies", &self.policy.name])) { (text(&self.policy.to_string())) }
             }
             td { (text(&self.rule)) }
         }

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::service::browser::{Browser, assert_contains, main_element};
 use crate::service::{
-    ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService, digest, form, pod, report,
+    ADMIN, ATTESTER, Database, Options, READER, Response, STRANGER, TestService, bootstrap, digest, form,
+    pod, report,
 };
 
 const FILE: &str = "_schema: https://example.com/schemas/policy/environment/v1
@@ -103,4 +104,33 @@ async fn policy_is_shown_with_rules_versions_environments_and_failures(database:
     assert_eq!(reader.get("/ui/acme/policies/none").await.status, 404);
 }
 
-crate::service::on_both!(policy_is_shown_with_rules_versions_environments_and_failures);
+async fn short_form_of_the_bootstrap_file_is_a_policy(database: Database) {
+    let policy = |more: &str| {
+        let policy = format!("{{attestations: [{{flow: cart, name: unit{more}}}], approval: true}}");
+        format!("    environments: [{{name: prod, policy: {policy}}}]")
+    };
+    let options = Options { bootstrap: bootstrap(1, &policy("")), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    service.reload(&bootstrap(2, &policy(", min_tests: 3"))).await;
+    let mut reader = Browser::signed_in(&service, READER).await;
+    let link = "<a href=\"/ui/acme/policies/environment:prod\"><bdi>environment:prod";
+    assert_contains(&main_element(&reader.get("/ui/acme/policies").await), &[link, "<td>2</td>"]);
+    assert_contains(&main_element(&reader.get("/ui/acme/environments/prod").await), &[link]);
+    let page = main_element(&reader.get("/ui/acme/policies/environment:prod").await);
+    let unit = "unit of the flow cart must pass, have at least 3 tests that ran";
+    let shown = ["Rules of version 2", unit, "1 person must approve the artifact", "bootstrap file"];
+    assert_contains(&page, &shown);
+    assert_contains(&page, &["unit of the flow cart is missing", "not approved"]);
+    let policy = service.read("/policies/acme/environment:prod").await;
+    assert_eq!(policy["versions"].as_array().unwrap().len(), 2);
+    let detach = service.request(Method::DELETE, ADMIN, "/environments/acme/prod/policies");
+    let detach = detach.body(json!({"policy_names": ["environment:prod"]}).to_string());
+    let refused = Response::from_request(detach).await.expect(400);
+    assert!(refused.text.contains("the bootstrap file attaches the policy"), "{refused:?}");
+}
+
+crate::service::on_both!(
+    short_form_of_the_bootstrap_file_is_a_policy,
+    policy_is_shown_with_rules_versions_environments_and_failures
+);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::domain::evidence::policy::facts::{ApprovalEvidence, Evidence, TrailEvidence};
-use crate::domain::evidence::policy::{InlinePolicy, PolicyVersion, Requirement};
+use crate::domain::evidence::policy::{LatestNeeded, Needs, PolicyVersion};
 use crate::domain::model::{EnvironmentName, Fingerprint};
 
 fn at(seconds: i64) -> Timestamp {
@@ -65,7 +65,7 @@ fn evaluate(policy: &Policy, evidence: &Evidence) -> (Vec<String>, Vec<String>) 
         format!("{:?}: {}", rule.outcome, resolutions.join(", "))
     });
     assert_eq!(evaluated.is_fulfilled(), evaluated.reasons().next().is_none());
-    for rule in evaluated.reasons().filter_map(|reason| reason.rule) {
+    for rule in evaluated.reasons().map(|reason| reason.rule.unwrap()) {
         assert_eq!(evaluated.rules[rule.number - 1].outcome, Outcome::NotSatisfied, "{rule:?}");
     }
     (rules.collect(), evaluated.reasons().map(|reason| reason.to_string()).collect())
@@ -370,26 +370,25 @@ fn approvals_count_persons_of_the_environment_other_than_the_author() {
 }
 
 #[test]
-fn inline_policy_requires_attestations_of_single_flows() {
-    let required = |min_tests| Requirement {
-        flow: "cart".to_owned(),
-        name: "unit".to_owned(),
-        min_tests,
-        max_skipped: None,
-    };
-    for (min_tests, attestations, expected) in [
-        (None, &["cart/unit:junit"][..], ""),
-        (None, &[], "unit of the flow cart is missing"),
-        // An attestation of another flow with the same name does not count.
-        (None, &["web/unit:junit"], "unit of the flow cart is missing"),
-        (None, &["cart/unit:junit", "web/unit:junit-", "cart/lint:junit-"], ""),
-        (None, &["cart/unit:junit-", "web/unit:junit"], "unit of the flow cart fails"),
-        (Some(9), &["cart/unit:junit"], "unit of the flow cart has too few tests: 5, expected at least 9"),
-    ] {
-        let policy = Policy::from(InlinePolicy { attestations: vec![required(min_tests)], approval: false });
-        let (_, reasons) = evaluate(&policy, &evidence(attestations));
-        assert_eq!(reasons.concat(), expected, "{attestations:?}");
-    }
-    let policy = Policy::from(InlinePolicy { attestations: vec![], approval: true });
-    assert_eq!(evaluate(&policy, &Evidence::default()).1, ["not approved"]);
+fn attestation_rule_of_a_flow_ignores_other_flows() {
+    const FLOW: &str = "attestations: [{name: unit, type: \"*\", flow: cart}]";
+    const ANY_NAME: &str = "attestations: [{type: junit, flow: cart}]";
+    const MISSING: &[&str] = &["rules v2: unit of the flow cart is missing"];
+    const FAILS: &[&str] = &["rules v2: unit of the flow cart fails"];
+    let (satisfied, missing) = ("Satisfied: rule_satisfied cart", "NotSatisfied: missing_attestation cart");
+    check(&[
+        (FLOW, &["cart/unit:junit"], satisfied, &[]),
+        (FLOW, &[], missing, MISSING),
+        (FLOW, &["web/unit:junit"], missing, MISSING),
+        (FLOW, &["cart/unit:junit", "web/unit:junit-", "cart/lint:junit-"], satisfied, &[]),
+        (
+            FLOW,
+            &["cart/unit:junit-", "web/unit:junit"],
+            "NotSatisfied: non_compliant_attestation cart",
+            FAILS,
+        ),
+        (ANY_NAME, &["cart/e2e:junit", "web/unit:junit-"], satisfied, &[]),
+    ]);
+    let any = policy(ANY_NAME);
+    assert_eq!(Needs::new([&any]).latest, LatestNeeded::All);
 }

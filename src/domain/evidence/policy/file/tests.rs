@@ -37,7 +37,7 @@ fn public_policy_file_is_parsed_with_its_defaults() {
 "
     );
     let policy = parse(&text).unwrap();
-    assert_eq!(policy.name, Some(version()));
+    assert_eq!(policy.name, version());
     let definitions: Vec<_> =
         policy.rules.iter().map(|rule| (rule.kind(), serde_json::to_value(rule).unwrap())).collect();
     assert_eq!(
