@@ -65,16 +65,6 @@ pub(crate) struct RunningIn {
     is_silent: bool,
 }
 
-/// A run of an artifact that ended.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub(crate) struct ExitedFrom {
-    pub(crate) environment_name: String,
-    /// The last snapshot that contains it
-    snapshot_index: i64,
-    started_at: Timestamp,
-    exited_at: Timestamp,
-}
-
 /// An event of an artifact.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(crate) struct ArtifactEvent {
@@ -207,14 +197,8 @@ impl ArtifactHistory {
     }
 
     /// The runs that ended, latest first.
-    pub(crate) fn exited(&self) -> Vec<ExitedFrom> {
-        let exited = |run: &PastRun| ExitedFrom {
-            environment_name: run.environment.clone(),
-            snapshot_index: run.snapshots.1,
-            started_at: run.started_at,
-            exited_at: run.ended_at,
-        };
-        self.past_runs.listed.iter().map(exited).collect()
+    pub(crate) fn exited(&self) -> &[PastRun] {
+        &self.past_runs.listed
     }
 
     /// The events of the artifact, oldest first. With the flow to which it was added, and the time: without attestations
@@ -243,12 +227,12 @@ impl ArtifactHistory {
             ));
         }
         let current = self.current_runs.listed.iter().map(|run| (&run.environment.name, run.started_at));
-        let past = self.past_runs.listed.iter().map(|run| (&run.environment, run.started_at));
+        let past = self.past_runs.listed.iter().map(|run| (&run.environment_name, run.started_at));
         for (environment, started_at) in current.chain(past) {
             events.push((started_at, format!("Started running in {environment}")));
         }
         for run in &self.past_runs.listed {
-            events.push((run.ended_at, format!("Stopped running in {}", run.environment)));
+            events.push((run.exited_at, format!("Stopped running in {}", run.environment_name)));
         }
         events.sort();
         let is_cut = self.current_runs.has_more

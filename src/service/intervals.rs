@@ -2,20 +2,31 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+use sqlx::types::Uuid;
+
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 use crate::store::timeline::{AvailableSnapshots, Gap, Snapshot};
+use crate::store::{Error, Transaction};
 
 /// Maximum number of gaps that are listed per snapshot.
-pub(crate) const MAX_GAPS: i64 = 5;
+const MAX_GAPS: i64 = 5;
+
+/// A period without reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub(crate) struct ReportGap {
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+}
 
 /// The gaps of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotGaps {
     /// The gap that ended with the next snapshot.
-    pub(crate) at_end: Option<(Timestamp, Timestamp)>,
+    pub(crate) at_end: Option<ReportGap>,
     /// The latest gaps after which the same artifacts were reported.
-    pub(crate) within: Vec<(Timestamp, Timestamp)>,
+    pub(crate) within: Vec<ReportGap>,
     /// The number of gaps within.
     pub(crate) total: i64,
     /// The total duration of the gaps within.
@@ -30,19 +41,35 @@ pub(crate) struct CurrentPeriod {
     pub(crate) duration: Duration,
 }
 
+/// The snapshots from one number to another, inclusive, newest first, each with its gaps.
+pub(crate) async fn snapshots(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    numbers: (i64, i64),
+) -> Result<Vec<(Snapshot, SnapshotGaps)>, Error> {
+    let snapshots = transaction.snapshots(organization, environment, numbers).await?;
+    let gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
+    let with_gaps = |snapshot| {
+        let gaps = SnapshotGaps::new(&snapshot, &gaps);
+        (snapshot, gaps)
+    };
+    Ok(snapshots.into_iter().map(with_gaps).collect())
+}
+
 impl SnapshotGaps {
     /// Selects the gaps of one snapshot.
-    pub(crate) fn new(snapshot: &Snapshot, all: &[Gap]) -> Self {
+    fn new(snapshot: &Snapshot, all: &[Gap]) -> Self {
         let mut gaps = Self::default();
-        for gap in all.iter().filter(|gap| gap.snapshot == snapshot.number) {
-            (gaps.total, gaps.sum) = (gap.total, gap.sum);
-            if snapshot.superseded_at == Some(gap.to) {
-                gaps.at_end = Some((gap.from, gap.to));
+        for &Gap { from, to, total, sum, .. } in all.iter().filter(|gap| gap.snapshot == snapshot.number) {
+            (gaps.total, gaps.sum) = (total, sum);
+            if snapshot.superseded_at == Some(to) {
+                gaps.at_end = Some(ReportGap { from, to });
             } else {
-                gaps.within.push((gap.from, gap.to));
+                gaps.within.push(ReportGap { from, to });
             }
         }
-        if let Some((from, to)) = gaps.at_end {
+        if let Some(ReportGap { from, to }) = gaps.at_end {
             gaps.total -= 1;
             gaps.sum = gaps.sum.saturating_sub(to.distance(from));
         }
@@ -54,7 +81,7 @@ impl CurrentPeriod {
     /// The period ends when the snapshot is superseded, or with the last report before a gap.
     pub(crate) fn new(snapshot: &Snapshot, gaps: &SnapshotGaps, validity: &Validity, now: Timestamp) -> Self {
         let end = match (snapshot.superseded_at, gaps.at_end) {
-            (Some(_), Some((from, _))) => Some(from),
+            (Some(_), Some(gap)) => Some(gap.from),
             (Some(superseded), None) => Some(superseded),
             (None, _) => validity.last_report_at.filter(|_| validity.is_silent(now)),
         };
@@ -102,8 +129,9 @@ pub(crate) mod tests {
         let all = [gap(1, 60, 100, 3, 60), gap(1, 30, 40, 3, 60), gap(1, 10, 20, 3, 60)];
         let closed = snapshot(1, 0, Some(100));
         let gaps = SnapshotGaps::new(&closed, &all);
-        assert_eq!((gaps.at_end, gaps.total, gaps.sum.as_secs()), (Some((at(60), at(100))), 2, 20));
-        assert_eq!(gaps.within, [(at(30), at(40)), (at(10), at(20))]);
+        let between = |from, to| ReportGap { from: at(from), to: at(to) };
+        assert_eq!((gaps.at_end, gaps.total, gaps.sum.as_secs()), (Some(between(60, 100)), 2, 20));
+        assert_eq!(gaps.within, [between(30, 40), between(10, 20)]);
         let period = |snapshot: &Snapshot, gaps: &SnapshotGaps, validity: Validity| {
             let CurrentPeriod { end, duration } = CurrentPeriod::new(snapshot, gaps, &validity, at(1_000));
             (duration.as_secs(), end.is_none())

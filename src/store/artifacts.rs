@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::columns::{Json, verdict};
 use super::live::LiveEnvironment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
@@ -33,18 +35,25 @@ pub struct CurrentRun {
 }
 
 /// A run of an artifact that ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct PastRun {
-    /// The environment's name.
-    pub environment: String,
+    /// The environment.
+    #[sqlx(rename = "environment")]
+    pub environment_name: String,
+    /// The last snapshot that contains it.
+    #[sqlx(rename = "last_snapshot")]
+    pub snapshot_index: i64,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended.
-    pub ended_at: Timestamp,
-    /// The first and the last snapshot that contain it.
-    pub snapshots: (i64, i64),
+    #[sqlx(rename = "ended_at")]
+    pub exited_at: Timestamp,
+    /// The first snapshot that contains it.
+    #[serde(skip)]
+    pub first_snapshot: i64,
     /// The environment's current snapshot.
-    pub current: i64,
+    #[serde(skip)]
+    pub current_snapshot: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -82,28 +91,6 @@ struct RunningInRow {
     name: String,
     pods: i64,
     namespaces: Json<Vec<String>>,
-}
-
-#[derive(sqlx::FromRow)]
-struct PastRunRow {
-    environment: String,
-    started_at: Timestamp,
-    ended_at: Timestamp,
-    first_snapshot: i64,
-    last_snapshot: i64,
-    current_snapshot: i64,
-}
-
-impl From<PastRunRow> for PastRun {
-    fn from(row: PastRunRow) -> Self {
-        Self {
-            environment: row.environment,
-            started_at: row.started_at,
-            ended_at: row.ended_at,
-            snapshots: (row.first_snapshot, row.last_snapshot),
-            current: row.current_snapshot,
-        }
-    }
 }
 
 impl Transaction {
@@ -179,7 +166,7 @@ impl Transaction {
             WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL
             ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
-        let rows: Vec<PastRunRow> = fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));
-        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(PastRun::from).collect()))
+        let rows = fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ROWS));
+        Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 }

@@ -22,8 +22,6 @@ use crate::domain::model::{Fingerprint, Timestamp};
 pub struct QueuedEnvironment {
     /// Its identifier.
     pub environment: Uuid,
-    /// Its organization.
-    pub organization: String,
     /// Its name.
     pub name: String,
     /// Why it is evaluated.
@@ -134,33 +132,18 @@ impl Transaction {
         Ok(fetch_scalars!(self, SELECT, now, i64::try_from(limit).unwrap_or(i64::MAX)))
     }
 
-    /// Environments of these organizations that are due: first those that never failed, in the order of the queue.
-    /// Organizations alternate.
+    /// Environments that are due: first those that never failed, in the order of the queue.
     pub async fn queued_evaluations(
         &mut self,
-        organizations: &[String],
+        organization: &str,
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<QueuedEnvironment>, Error> {
         const SELECT: &str = "
-            SELECT q.environment, q.organization, e.name, q.cause, q.artifacts, q.attempts
+            SELECT q.environment, e.name, q.cause, q.artifacts, q.attempts
             FROM evaluation_queue q JOIN environments e ON e.organization = q.organization AND e.id = q.environment
             WHERE q.organization = $1 AND q.due_at <= $2 ORDER BY q.attempts, q.queued_at, q.environment LIMIT $3";
-        let share = limit.checked_div(organizations.len()).unwrap_or_default().max(1);
-        let share = i64::try_from(share).unwrap_or(i64::MAX);
-        let mut by_organization = Vec::with_capacity(organizations.len());
-        for organization in organizations {
-            let queued: Vec<QueuedEnvironment> = fetch_all!(self, SELECT, organization, now, share);
-            by_organization.push(queued.into_iter());
-        }
-        let mut queued = Vec::new();
-        loop {
-            let before = queued.len();
-            queued.extend(by_organization.iter_mut().filter_map(Iterator::next));
-            if queued.len() == before {
-                return Ok(queued);
-            }
-        }
+        Ok(fetch_all!(self, SELECT, organization, now, i64::try_from(limit).unwrap_or(i64::MAX)))
     }
 
     /// Takes environments from the queue, except those that another replica has taken, and those that were queued for other

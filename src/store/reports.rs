@@ -32,10 +32,6 @@ pub struct LockedEnvironment {
     pub compliance: Compliance,
     /// The latest time of its records.
     pub changed_at: Timestamp,
-    /// The last report before a silence that was recorded; `None` if it is not silent.
-    pub silent_since: Option<Timestamp>,
-    /// When it was created.
-    pub created_at: Timestamp,
     /// The declared limits of its number of artifacts.
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
@@ -82,8 +78,6 @@ struct EnvironmentRow {
     snapshot: i64,
     compliance: Compliance,
     changed_at: Timestamp,
-    silent_since: Option<Timestamp>,
-    created_at: Timestamp,
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
@@ -97,7 +91,7 @@ macro_rules! select_environment {
     ($end:literal) => {
         concat!(
             "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
-                    silent_since, created_at, min_artifacts, max_drop_percent, reference_artifacts, absence,
+                    min_artifacts, max_drop_percent, reference_artifacts, absence,
                     CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q
                                            WHERE q.organization = e.organization AND q.environment = e.id)
                               THEN 1 ELSE 0 END AS BIGINT) AS is_queued,
@@ -122,8 +116,6 @@ impl EnvironmentRow {
             snapshot: self.snapshot,
             compliance: self.compliance,
             changed_at: self.changed_at,
-            silent_since: self.silent_since,
-            created_at: self.created_at,
             expected: ExpectedArtifacts {
                 min_artifacts: limit(self.min_artifacts).map_err(unreadable)?,
                 max_drop: limit(self.max_drop_percent).map_err(unreadable)?,

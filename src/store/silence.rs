@@ -6,7 +6,6 @@ use sqlx::types::Uuid;
 
 use super::columns::{Json, micros};
 use super::events::{NewEvent, Queued};
-use super::reports::LockedEnvironment;
 use super::transaction::{execute, fetch_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
@@ -56,15 +55,6 @@ pub struct SilenceChange {
     pub silent_since: Option<Timestamp>,
 }
 
-impl SilenceChange {
-    /// Whether another replica has recorded the change, or the environment was reported since.
-    #[must_use]
-    pub fn is_outdated(&self, locked: &LockedEnvironment) -> bool {
-        let last_at = locked.last_report_at.unwrap_or(locked.created_at);
-        (locked.silent_since, last_at) != (self.silent_since, self.last_at)
-    }
-}
-
 /// Maximum number of changes that are read at a time.
 const MAX_CHANGES: i64 = 100;
 
@@ -104,18 +94,24 @@ impl Transaction {
         Ok(fetch_all!(self, SELECT, now, micros(silent_after), since, MAX_CHANGES))
     }
 
-    /// Records a change of a locked environment, and its event.
+    /// Records a change of a locked environment, and its event. Returns `None` if another replica has recorded it, or the
+    /// environment was reported since.
     pub async fn record_silence(
         &mut self,
         change: &SilenceChange,
         (trigger, content): (Trigger, String),
         at: Timestamp,
-    ) -> Result<Queued, Error> {
+    ) -> Result<Option<Queued>, Error> {
         const UPDATE: &str = "
-            UPDATE environments SET silent_since = $1, changed_at = $2 WHERE organization = $3 AND id = $4";
+            UPDATE environments SET silent_since = $1, changed_at = $2
+            WHERE organization = $3 AND id = $4 AND COALESCE(silent_since, 0) = $5
+              AND COALESCE(last_report_at, created_at) = $6";
         let began = change.silent_since.is_none().then_some(change.last_at);
-        execute!(self, UPDATE, began, at, &change.organization, change.id);
+        let before = change.silent_since.unwrap_or(Timestamp::EPOCH);
+        if execute!(self, UPDATE, began, at, &change.organization, change.id, before, change.last_at) == 0 {
+            return Ok(None);
+        }
         let event = NewEvent { environment: change.id, name: change.name.clone(), trigger, content };
-        self.insert_events(&change.organization, &[event], at).await
+        self.insert_events(&change.organization, &[event], at).await.map(Some)
     }
 }

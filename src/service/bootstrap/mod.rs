@@ -142,7 +142,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     // Evaluates a first batch, so that a small change is in effect when this returns. The task of the queue evaluates the
     // rest.
     let deadline = Instant::now() + MAX_EVALUATION;
-    if let Err(error) = queue::evaluate_batch(app, None, || Instant::now() >= deadline).await {
+    if let Err(error) = queue::evaluate_batch(app, || Instant::now() >= deadline).await {
         tracing::warn!(
             "failed to evaluate environments after a change of the bootstrap file: {}",
             describe(&error)

@@ -36,7 +36,7 @@ async fn drain(app: &App, shutdown: &CancellationToken) -> Result<(), store::Err
     let queued = queue_due(app, || shutdown.is_cancelled()).await;
     loop {
         measure(app).await?;
-        if !evaluate_batch(app, None, || shutdown.is_cancelled()).await? {
+        if !evaluate_batch(app, || shutdown.is_cancelled()).await? {
             return queued;
         }
     }
@@ -67,8 +67,7 @@ async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(
 /// is answered. The task evaluates the rest.
 pub(crate) async fn evaluate_requested(app: &App, organization: &str) {
     let deadline = Instant::now() + app.limits.requested_evaluation;
-    let stop = || Instant::now() >= deadline;
-    if let Err(error) = evaluate_batch(app, Some(organization), stop).await {
+    if let Err(error) = evaluate_of(app, organization, MAX_QUEUED, &|| Instant::now() >= deadline).await {
         let organization = Escaped(organization);
         tracing::warn!(
             "{organization}: failed to evaluate environments after a change: {}",
@@ -77,48 +76,52 @@ pub(crate) async fn evaluate_requested(app: &App, organization: &str) {
     }
 }
 
-/// Evaluates the first queued environments until `stop`: of this organization, or of all. Returns whether it evaluated or
-/// postponed any. A failure does not stop the others, except those of the same organization if that is busy.
+/// Evaluates the first queued environments until `stop`. Organizations have equal shares, and one that is busy does not stop
+/// the others. Returns whether it evaluated or postponed any.
 ///
 /// # Errors
 ///
 /// The last error, if it evaluated none. The environments stay in the queue.
-pub(crate) async fn evaluate_batch(
+pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
+    let now = app.site.now();
+    let organizations = app.site.store.read().await?.organizations_with_evaluations(now, MAX_QUEUED).await?;
+    let share = MAX_QUEUED / organizations.len().max(1);
+    let (mut has_changed, mut busy) = (false, None);
+    for organization in &organizations {
+        match evaluate_of(app, organization, share, &stop).await {
+            Ok(is_changed) => has_changed |= is_changed,
+            Err(error @ store::Error::Busy(_)) => busy = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    busy.filter(|_| !has_changed).map_or(Ok(has_changed), Err)
+}
+
+/// The same for one organization, and at most `limit` environments.
+async fn evaluate_of(
     app: &App,
-    organization: Option<&str>,
-    stop: impl Fn() -> bool,
+    organization: &str,
+    limit: usize,
+    stop: &impl Fn() -> bool,
 ) -> Result<bool, store::Error> {
     let now = app.site.now();
-    let mut transaction = app.site.store.read().await?;
-    let organizations = match organization {
-        Some(organization) => vec![organization.to_owned()],
-        None => transaction.organizations_with_evaluations(now, MAX_QUEUED).await?,
-    };
-    let queued = transaction.queued_evaluations(&organizations, now, MAX_QUEUED).await?;
-    drop(transaction);
-    let mut busy = BTreeSet::new();
-    let (mut has_changed, mut failure) = (false, None);
+    let queued = app.site.store.read().await?.queued_evaluations(organization, now, limit).await?;
+    let mut has_changed = false;
     for together in group(queued) {
         if stop() {
             break;
         }
-        let organization = &together.first.organization;
-        if busy.contains(organization) {
-            continue;
-        }
-        match together.evaluate(app).await {
+        match together.evaluate(app, organization).await {
             Ok(is_evaluated) => has_changed |= is_evaluated,
-            Err(error @ store::Error::Busy(_)) => {
-                busy.insert(organization.clone());
-                failure = Some(error);
-            }
+            Err(store::Error::Busy(_)) if has_changed => break,
+            Err(error @ store::Error::Busy(_)) => return Err(error),
             Err(error) => {
-                together.postpone(app, &error).await?;
+                together.postpone(app, organization, &error).await?;
                 has_changed = true;
             }
         }
     }
-    failure.filter(|_| !has_changed).map_or(Ok(has_changed), Err)
+    Ok(has_changed)
 }
 
 /// Environments that are evaluated in one transaction.
@@ -133,14 +136,13 @@ struct Together {
 fn group(queued: Vec<QueuedEnvironment>) -> Vec<Together> {
     let mut groups: Vec<Together> = Vec::new();
     for environment in queued {
-        let QueuedEnvironment { environment: id, organization, cause, artifacts, attempts, .. } =
-            &environment;
+        let QueuedEnvironment { environment: id, cause, artifacts, attempts, .. } = &environment;
         let number = artifacts.as_ref().map_or(MAX_ARTIFACTS, BTreeSet::len).max(1);
         let size = if *attempts > 0 { 1 } else { (MAX_ARTIFACTS / number).clamp(1, MAX_ENVIRONMENTS) };
         let same = groups.iter_mut().find(|Together { first, environments }| {
             environments.len() < size
                 && first.attempts == 0
-                && (artifacts, cause, organization) == (&first.artifacts, &first.cause, &first.organization)
+                && (artifacts, cause) == (&first.artifacts, &first.cause)
         });
         match same {
             Some(group) => group.environments.push(*id),
@@ -152,8 +154,8 @@ fn group(queued: Vec<QueuedEnvironment>) -> Vec<Together> {
 
 impl Together {
     /// Returns whether it evaluated any: another replica may have taken them.
-    async fn evaluate(&self, app: &App) -> Result<bool, store::Error> {
-        let QueuedEnvironment { organization, name, cause, artifacts, .. } = &self.first;
+    async fn evaluate(&self, app: &App, organization: &str) -> Result<bool, store::Error> {
+        let QueuedEnvironment { name, cause, artifacts, .. } = &self.first;
         let Some(artifacts) = artifacts else {
             let mut evaluating = Evaluating::shared(app, organization).await?;
             let is_evaluated = evaluating.evaluate_queued(organization, name, cause).await?;
@@ -173,8 +175,13 @@ impl Together {
     }
 
     /// Counts a failed attempt. One of several environments may have caused it: the next attempt is alone, and at once.
-    async fn postpone(&self, app: &App, error: &store::Error) -> Result<(), store::Error> {
-        let QueuedEnvironment { organization, name, attempts, .. } = &self.first;
+    async fn postpone(
+        &self,
+        app: &App,
+        organization: &str,
+        error: &store::Error,
+    ) -> Result<(), store::Error> {
+        let QueuedEnvironment { name, attempts, .. } = &self.first;
         let mut due_at = Timestamp::EPOCH;
         if let [environment] = self.environments.as_slice() {
             let [.., seed] = environment.as_bytes();

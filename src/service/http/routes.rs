@@ -159,12 +159,37 @@ async fn require_host(request: Request, next: Next) -> Result<Response, Problem>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use axum::body::Body;
     use axum::http::{Request, StatusCode};
     use http_body_util::BodyExt;
+    use serde_json::Value;
     use tower::ServiceExt;
 
     use super::*;
+
+    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn each_reference_of_the_document_has_a_schema() {
+        let document = serde_json::to_value(operations().1).unwrap();
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        assert!(found.contains("#/components/schemas/JunitFields"), "{found:?}");
+        for reference in found {
+            assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
 
     #[tokio::test]
     async fn panic_of_a_handler_is_500_without_its_text() {

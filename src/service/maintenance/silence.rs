@@ -68,9 +68,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     };
     let mut transaction = app.site.store.write().await?;
     let locked = transaction.lock_environment(&change.organization, &change.name).await?;
-    let Some(environment) = locked.filter(|environment| !change.is_outdated(environment)) else {
-        return Ok(());
-    };
+    let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));
     let content = Content {
         trigger,
@@ -86,7 +84,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         artifacts_total: 0,
     };
     let event = (trigger, serde_json::to_string(&content).map_err(Error::Serialize)?);
-    let queued = transaction.record_silence(change, event, at).await?;
+    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
     transaction.commit().await?;
     let (organization, environment) = (&content.organization, &content.environment);
     tracing::info!(%organization, %environment, "{}", content.headline());

@@ -54,7 +54,7 @@ impl ShownArtifact {
         let mut transaction = site.store.read().await?;
         let known = transaction.known_artifacts(organization, &artifacts).await?;
         let commits = transaction.attested_commits(organization, &artifacts).await?;
-        let rules = listed.clone().flat_map(|artifact| artifact.rules());
+        let rules = listed.clone().flat_map(AffectedArtifact::rules);
         let mut versions: BTreeMap<&str, i64> = BTreeMap::new();
         for name in rules.map(|rule| rule.policy_name.as_str()).collect::<BTreeSet<_>>() {
             let current = transaction.current_policy(organization, name).await?;

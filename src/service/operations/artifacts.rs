@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::domain::model::{Fingerprint, FlowName, RepositoryName, Timestamp, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, ExitedFrom, FlowArtifact, KnownArtifacts, RelatedDigests, RunningIn,
-    UNKNOWN_COMMIT,
+    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RelatedDigests, RunningIn, UNKNOWN_COMMIT,
 };
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
@@ -18,6 +17,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::Transaction;
+use crate::store::artifacts::PastRun;
 
 /// An artifact in a flow, and where it runs and ran.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -28,7 +28,7 @@ pub(crate) struct ArtifactDetails {
     digests: RelatedDigests,
     running: Vec<RunningIn>,
     /// Within the retention
-    exited: Vec<ExitedFrom>,
+    exited: Vec<PastRun>,
     /// Oldest first
     history: Vec<ArtifactEvent>,
 }
@@ -196,7 +196,7 @@ async fn details(
             artifact: in_flow,
             digests: known.digests(artifact),
             running: history.running(site),
-            exited: history.exited(),
+            exited: history.exited().to_vec(),
             history: history.events(Some((flow, created_at))),
         });
     }

@@ -275,5 +275,5 @@ fn names_of_running(history: &ArtifactHistory, site: &Site) -> BTreeSet<String> 
 }
 
 fn names_of_exited(history: &ArtifactHistory) -> BTreeSet<String> {
-    history.exited().into_iter().map(|run| run.environment_name).collect()
+    history.exited().iter().map(|run| run.environment_name.clone()).collect()
 }

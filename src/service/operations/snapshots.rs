@@ -10,7 +10,7 @@ use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::snapshot_interval::{Interval, SnapshotInterval};
-use crate::service::intervals::{CurrentPeriod, MAX_GAPS, SnapshotGaps};
+use crate::service::intervals::{self, CurrentPeriod, ReportGap};
 use crate::service::selected_snapshot::environment;
 use crate::service::site::Site;
 
@@ -35,13 +35,6 @@ pub(crate) struct ListedSnapshot {
     gaps: Vec<ReportGap>,
     /// Whether retention removed the snapshots before it
     earlier_removed: bool,
-}
-
-/// A period without reports.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct ReportGap {
-    from: Timestamp,
-    to: Timestamp,
 }
 
 /// List the snapshots of an environment, newest first. Not in the interface.
@@ -79,15 +72,14 @@ pub(crate) async fn list_snapshots(
         let to = last.saturating_sub(page.offset());
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
-    let mut snapshots = transaction.snapshots(&organization, environment.id, (from, to)).await?;
-    let gaps = transaction.gaps(&organization, environment.id, (from, to), MAX_GAPS).await?;
+    let mut snapshots =
+        intervals::snapshots(&mut transaction, &organization, environment.id, (from, to)).await?;
     drop(transaction);
     if interval.is_reversed {
         snapshots.reverse();
     }
     let (now, validity) = (site.now(), environment.validity(site.silent_after));
-    let listed = snapshots.into_iter().map(|snapshot| {
-        let gaps = SnapshotGaps::new(&snapshot, &gaps);
+    let listed = snapshots.into_iter().map(|(snapshot, gaps)| {
         let period = CurrentPeriod::new(&snapshot, &gaps, &validity, now);
         let compliance = if snapshot.number == environment.snapshot {
             Some(environment.compliance.confirmed(validity.is_valid(now)))
@@ -102,12 +94,7 @@ pub(crate) async fn list_snapshots(
             compliance: compliance.map(Compliance::as_str),
             duration: period.duration.as_secs(),
             reported_by: snapshot.reported_by,
-            gaps: gaps
-                .at_end
-                .into_iter()
-                .chain(gaps.within)
-                .map(|(from, to)| ReportGap { from, to })
-                .collect(),
+            gaps: gaps.at_end.into_iter().chain(gaps.within).collect(),
             earlier_removed: snapshot.number > 1 && available.first == Some(snapshot.number),
         }
     });

@@ -13,7 +13,7 @@ use crate::service::access::{Admitted, Read};
 use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::intervals::{MAX_GAPS, SnapshotGaps};
+use crate::service::intervals::{self, ReportGap, SnapshotGaps};
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
 
@@ -41,14 +41,15 @@ pub(crate) async fn export_statement(
     let content = selected.content(&mut transaction, &organization).await?;
     let policies = transaction.policies_at(&organization, name.as_str(), selected.at).await?;
     let number = selected.snapshot.number;
-    let gaps = transaction.gaps(&organization, selected.environment.id, (number, number), MAX_GAPS).await?;
+    let environment = selected.environment.id;
+    let gaps = intervals::snapshots(&mut transaction, &organization, environment, (number, number)).await?;
     drop(transaction);
     if content.artifacts.is_empty() {
         let problem =
             format!("no artifact ran in environment \"{name}\" at {}: a statement needs one", selected.at);
         return Err(Problem::not_found(problem));
     }
-    let gaps = SnapshotGaps::new(&selected.snapshot, &gaps);
+    let gaps = gaps.into_iter().map(|(_, gaps)| gaps).next_back().unwrap_or_default();
     let sign = move || {
         let statement = statement(&site, &organization, &selected, &content, &policies, gaps);
         site.log_signer.sign_statement(statement.to_string().as_bytes())
@@ -88,7 +89,7 @@ fn statement(
         |(policy, sha256)| json!({"name": policy.name, "version": policy.version, "digest": digest(sha256)}),
     );
     let gaps = gaps.at_end.into_iter().chain(gaps.within);
-    let gaps = gaps.map(|(from, to)| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
+    let gaps = gaps.map(|ReportGap { from, to }| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
     json!({
         "_type": STATEMENT_V1,
         "subject": subject.collect::<Vec<_>>(),

@@ -194,8 +194,8 @@ impl FoundTrail {
                 events.push(run(started, now.started_at, &now.environment.name, now.first_snapshot));
             }
             for ended in &past.listed {
-                events.push(run(started, ended.started_at, &ended.environment, ended.snapshots.0));
-                events.push(run(stopped, ended.ended_at, &ended.environment, ended.snapshots.1));
+                events.push(run(started, ended.started_at, &ended.environment_name, ended.first_snapshot));
+                events.push(run(stopped, ended.exited_at, &ended.environment_name, ended.snapshot_index));
             }
         }
         if has_more {

@@ -350,15 +350,15 @@ fn flows(known: &ArtifactData) -> BTreeSet<&str> {
 fn past_runs(site: &Site, organization: &str, runs: &AtMost<PastRun>) -> Markup {
     let rows = html! {
         @for run in &runs.listed {
-            @let (first, last) = run.snapshots;
-            @let links = EnvironmentLinks { site, organization, environment: &run.environment };
+            @let (first, last) = (run.first_snapshot, run.snapshot_index);
+            @let links = EnvironmentLinks { site, organization, environment: &run.environment_name };
             tr {
                 th scope="row" { (links.link()) }
                 td { a href=(links.at(run.started_at)) { (timestamp(run.started_at)) } }
-                td { (timestamp(run.ended_at)) }
+                td { (timestamp(run.exited_at)) }
                 td {
-                    (links.snapshot_link(first, run.current))
-                    @if first != last { " to " (links.snapshot_link(last, run.current)) }
+                    (links.snapshot_link(first, run.current_snapshot))
+                    @if first != last { " to " (links.snapshot_link(last, run.current_snapshot)) }
                 }
             }
         }

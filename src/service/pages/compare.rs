@@ -22,7 +22,7 @@ use crate::domain::model::Timestamp;
 use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::intervals::{MAX_GAPS, SnapshotGaps, view_time};
+use crate::service::intervals::{self, SnapshotGaps, view_time};
 use crate::service::selected_snapshot::Content;
 use crate::service::site::Site;
 use crate::store::Transaction;
@@ -161,17 +161,13 @@ impl Side {
         number: i64,
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
-        let numbers = (number, number);
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = transaction
-            .snapshots(organization, environment, numbers)
+        let (snapshot, gaps) = intervals::snapshots(transaction, organization, environment, (number, number))
             .await?
             .pop()
             .ok_or(Refusal::NotFound)?;
-        let all_gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
         let at = view_time(&snapshot, available);
         let content = Content::read(transaction, organization, environment, at).await?;
-        let gaps = SnapshotGaps::new(&snapshot, &all_gaps);
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
             || transaction.history_at(organization, environment, at).await?.gap.is_none();

@@ -17,9 +17,8 @@ use super::pure::changes::{
     ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, TimelineRows, snapshot_changes,
 };
 use super::session::OrganizationPage;
-use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
-use crate::service::intervals::{MAX_GAPS, SnapshotGaps, view_time};
+use crate::service::intervals::{self, ReportGap, SnapshotGaps, view_time};
 use crate::service::site::Site;
 use crate::store;
 use crate::store::Transaction;
@@ -67,7 +66,7 @@ pub(super) async fn page(
                     }
                 }
                 @for change in &changes {
-                    @if let Some((from, to)) = change.gaps.at_end { li.gap { (gap_at_end(from, to)) } }
+                    @if let Some(gap) = change.gaps.at_end { li.gap { (gap_at_end(gap)) } }
                     li { (timeline.snapshot(change)) }
                 }
             }
@@ -93,15 +92,14 @@ async fn read_rows(
     (organization, environment): (&str, Uuid),
     numbers: (i64, i64),
 ) -> Result<TimelineRows, store::Error> {
-    let snapshots = transaction.snapshots(organization, environment, numbers).await?;
-    let received = |snapshot: Option<&Snapshot>| snapshot.map(|snapshot| snapshot.received_at);
+    let snapshots = intervals::snapshots(transaction, organization, environment, numbers).await?;
+    let received = |snapshot: Option<&(Snapshot, SnapshotGaps)>| snapshot.map(|one| one.0.received_at);
     let changes = match received(snapshots.last()).zip(received(snapshots.first())) {
         Some(times) => transaction.changes(organization, environment, numbers, times, MAX_LISTED).await?,
         None => Vec::new(),
     };
     let scalings = transaction.scalings(organization, environment, numbers, MAX_SCALINGS).await?;
-    let gaps = transaction.gaps(organization, environment, numbers, MAX_GAPS).await?;
-    Ok(TimelineRows { snapshots, changes, scalings, gaps })
+    Ok(TimelineRows { snapshots, changes, scalings })
 }
 
 /// Values that all entries of the timeline share.
@@ -218,7 +216,7 @@ impl Timeline<'_> {
 }
 
 /// A gap between two snapshots.
-fn gap_at_end(from: Timestamp, to: Timestamp) -> Markup {
+fn gap_at_end(ReportGap { from, to }: ReportGap) -> Markup {
     html! {
         p.warning {
             "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
@@ -232,7 +230,7 @@ fn gaps_within(gaps: &SnapshotGaps) -> Markup {
     html! {
         @if !gaps.within.is_empty() {
             ul.plain.warning {
-                @for &(from, to) in &gaps.within {
+                @for &ReportGap { from, to } in &gaps.within {
                     li {
                         "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
                         ". The same artifacts were reported before and after."

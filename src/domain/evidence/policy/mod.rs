@@ -18,7 +18,7 @@ pub use inline::{InlinePolicy, Requirement};
 pub use needs::{LatestNeeded, Needs};
 pub use rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
 
-/// Maximum number of policies of an environment, without that of the short form in the bootstrap file.
+/// Maximum number of policies of an environment. The bootstrap file may add one in the short form.
 pub const MAX_POLICIES: usize = 10;
 
 /// The requirements for each artifact of an environment.

@@ -6,7 +6,7 @@ use crate::domain::evidence::notification::Content;
 use crate::domain::model::Fingerprint;
 use crate::service::intervals::SnapshotGaps;
 use crate::store::search::Artifact;
-use crate::store::timeline::{AvailableSnapshots, Change, Gap, Snapshot};
+use crate::store::timeline::{AvailableSnapshots, Change, Snapshot};
 
 /// Maximum number of artifacts per list: started, exited, scaled.
 pub(crate) const MAX_LISTED: i64 = 8;
@@ -50,10 +50,9 @@ pub(crate) struct Scaling {
 /// Rows that the store returned for a page of the timeline.
 #[derive(Debug)]
 pub(crate) struct TimelineRows {
-    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) snapshots: Vec<(Snapshot, SnapshotGaps)>,
     pub(crate) changes: Vec<Change>,
     pub(crate) scalings: Vec<(Content, bool)>,
-    pub(crate) gaps: Vec<Gap>,
 }
 
 /// Joins the rows: each snapshot with its changes.
@@ -68,7 +67,7 @@ pub(crate) fn snapshot_changes(rows: TimelineRows, available: &AvailableSnapshot
     for (content, is_truncated) in rows.scalings {
         scalings.entry(content.snapshot_index).or_default().push((content, is_truncated));
     }
-    let join = |snapshot: Snapshot| {
+    let join = |(snapshot, gaps): (Snapshot, SnapshotGaps)| {
         let number = snapshot.number;
         let is_complete = available.horizon_at.is_none_or(|horizon| horizon <= snapshot.received_at);
         let mut listed = |exited| changes.remove(&(number, exited)).unwrap_or_default();
@@ -79,7 +78,7 @@ pub(crate) fn snapshot_changes(rows: TimelineRows, available: &AvailableSnapshot
             exited: is_complete.then_some(exited),
             truncated_to: truncated_to(&scalings),
             scaled: scaled(scalings),
-            gaps: SnapshotGaps::new(&snapshot, &rows.gaps),
+            gaps,
             snapshot,
         }
     };
@@ -156,10 +155,11 @@ mod tests {
         };
         let join = |horizon: Option<i64>| {
             let rows = TimelineRows {
-                snapshots: vec![snapshot(2, 20, None), snapshot(1, 10, Some(20))],
+                snapshots: [snapshot(2, 20, None), snapshot(1, 10, Some(20))]
+                    .map(|snapshot| (snapshot, SnapshotGaps::default()))
+                    .into(),
                 changes: vec![change(1, false, 1, 9), change(2, false, 2, 1), change(2, true, 1, 1)],
                 scalings: vec![(scaling(2, &[(3, 1, 2)]), false)],
-                gaps: Vec::new(),
             };
             snapshot_changes(rows, &AvailableSnapshots { first: Some(1), horizon_at: horizon.map(at) })
         };
