@@ -216,10 +216,11 @@ impl From<StartError> for Failure {
             | StartError::Empty
             | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
             StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {
-                store::Error::Unavailable(_) | store::Error::Busy(_) | store::Error::InDoubt(_) => {
-                    Exit::Unreachable
-                }
-                store::Error::Newer(_) | store::Error::Migrate(_) => Exit::Usage,
+                store::Error::Unavailable(_)
+                | store::Error::Busy(_)
+                | store::Error::InDoubt(_)
+                | store::Error::Migrating(_) => Exit::Unreachable,
+                store::Error::Newer(_) | store::Error::Migrate(_) | store::Error::Pooler(_) => Exit::Usage,
                 store::Error::Failed(_)
                 | store::Error::PageTooLarge
                 | store::Error::Unreadable(_)

@@ -1,7 +1,7 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
 use super::columns::permissions;
-use super::transaction::fetch_all;
+use super::transaction::{fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -83,16 +83,14 @@ impl Store {
     /// The open token with this hash.
     pub async fn token(&self, sha256: Fingerprint) -> Result<Option<Token>, Error> {
         let row: Option<TokenRow> = match self {
-            Self::Sqlite(pools) => sqlx::query(SELECT_TOKEN)
-                .bind(sha256)
-                .fetch_optional(pools.authentication()?)
-                .await
-                .and_then(optional_from_row)?,
-            Self::Postgres(pools) => sqlx::query(SELECT_TOKEN)
-                .bind(sha256)
-                .fetch_optional(&pools.authentication)
-                .await
-                .and_then(optional_from_row)?,
+            Self::Sqlite(pools) => {
+                let select = sqlx::query(SELECT_TOKEN).bind(sha256);
+                optional_from_row(select.fetch_optional(pools.authentication()?).await?)?
+            }
+            Self::Postgres(pools) => {
+                let select = sqlx::query(SELECT_TOKEN).bind(sha256);
+                optional_from_row(pools.authenticate(select.fetch_optional(&pools.authentication)).await?)?
+            }
         };
         row.map(TokenRow::parse).transpose()
     }
@@ -100,18 +98,14 @@ impl Store {
     /// The hashes of all open tokens.
     pub async fn open_tokens(&self) -> Result<Vec<Fingerprint>, Error> {
         const SELECT: &str = "SELECT sha256 FROM tokens WHERE closed_at IS NULL";
-        Ok(match self {
-            Self::Sqlite(pools) => sqlx::query_scalar(SELECT).fetch_all(pools.readers()?).await?,
-            Self::Postgres(pools) => sqlx::query_scalar(SELECT).fetch_all(&pools.readers).await?,
-        })
+        let mut transaction = self.read().await?;
+        Ok(fetch_scalars!(&mut transaction, SELECT))
     }
 
     /// The number of open organizations.
     pub async fn organizations(&self) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";
-        Ok(match self {
-            Self::Sqlite(pools) => sqlx::query_scalar(COUNT).fetch_one(pools.readers()?).await?,
-            Self::Postgres(pools) => sqlx::query_scalar(COUNT).fetch_one(&pools.readers).await?,
-        })
+        let mut transaction = self.read().await?;
+        Ok(fetch_scalar!(&mut transaction, COUNT))
     }
 }

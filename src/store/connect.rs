@@ -3,7 +3,7 @@
 use super::postgres_pools::{self, PgPools};
 use super::sqlite_pools::{self, SqlitePools};
 use super::timeouts::Timeouts;
-use super::transaction::{PostgresTransaction, SqliteTransaction};
+use super::transaction::SqliteTransaction;
 use super::url::DatabaseUrl;
 use super::{Error, Transaction};
 
@@ -22,7 +22,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Unavailable`] if it cannot be opened, and [`Error::Newer`] if a newer version migrated it.
+    /// Returns [`Error::Unavailable`] if it cannot be opened, [`Error::Newer`] if a newer version migrated it,
+    /// [`Error::Migrating`] if another process migrates it for too long, and [`Error::Pooler`] behind a pooler that does not
+    /// support prepared statements.
     pub async fn open(url: &DatabaseUrl, timeouts: Timeouts) -> Result<Self, Error> {
         match url {
             DatabaseUrl::Sqlite { options, location } => {
@@ -44,9 +46,7 @@ impl Store {
             Self::Sqlite(pools) => {
                 Transaction::Sqlite(SqliteTransaction::new(pools.readers()?.begin().await?, None))
             }
-            Self::Postgres(pools) => Transaction::Postgres(PostgresTransaction::new(
-                pools.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
-            )),
+            Self::Postgres(pools) => Transaction::Postgres(pools.read().await?),
         })
     }
 
@@ -60,9 +60,7 @@ impl Store {
     pub async fn write(&self) -> Result<Transaction, Error> {
         Ok(match self {
             Self::Sqlite(pools) => Transaction::Sqlite(pools.begin_write().await?),
-            Self::Postgres(pools) => {
-                Transaction::Postgres(PostgresTransaction::new(pools.writers.begin().await?))
-            }
+            Self::Postgres(pools) => Transaction::Postgres(pools.write().await?),
         })
     }
 
@@ -74,7 +72,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), Error> {
         match self {
             Self::Sqlite(pools) => sqlx::query("SELECT 1").execute(pools.readers()?).await.map(drop)?,
-            Self::Postgres(pools) => sqlx::query("SELECT 1").execute(&pools.readers).await.map(drop)?,
+            Self::Postgres(pools) => drop(pools.read().await?),
         }
         Ok(())
     }
@@ -84,9 +82,9 @@ impl Store {
     pub fn connections(&self) -> (u32, u32) {
         let (open, idle) = match self {
             Self::Sqlite(pools) => (pools.readers.size(), pools.readers.num_idle()),
-            Self::Postgres(PgPools { authentication, readers, writers }) => (
-                authentication.size() + readers.size() + writers.size(),
-                authentication.num_idle() + readers.num_idle() + writers.num_idle(),
+            Self::Postgres(pools) => (
+                pools.all().iter().map(|pool| pool.size()).sum(),
+                pools.all().iter().map(|pool| pool.num_idle()).sum(),
             ),
         };
         (open, u32::try_from(idle).unwrap_or(u32::MAX))
@@ -134,9 +132,9 @@ impl Store {
         match self {
             Self::Sqlite(pools) => pools.close().await,
             Self::Postgres(pools) => {
-                pools.authentication.close().await;
-                pools.readers.close().await;
-                pools.writers.close().await;
+                for pool in pools.all() {
+                    pool.close().await;
+                }
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Classifies database errors: transient, in doubt, or defects.
 
+use std::time::Duration;
+
 /// A failed database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,6 +18,14 @@ pub enum Error {
     /// A newer version migrated the database.
     #[error("unknown database migration {0}: it was written by a newer supercargo")]
     Newer(i64),
+    /// Another process has migrated the database for this long.
+    #[error("another process has migrated the database for {0:?}: check whether it hangs, and start again")]
+    Migrating(Duration),
+    /// A pooler gave a prepared statement to another connection.
+    #[error(
+        "the connection pooler does not support prepared statements: expected session mode, or PgBouncer 1.21 or later with max_prepared_statements above 0"
+    )]
+    Pooler(#[source] sqlx::Error),
     /// The migrations of the database differ from this version's.
     #[error("failed to migrate the database")]
     Migrate(#[source] sqlx::migrate::MigrateError),
@@ -35,7 +45,14 @@ pub enum Error {
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
-        if is_unavailable(&error) { Self::Unavailable(error) } else { Self::Failed(error) }
+        if is_unavailable(&error) {
+            Self::Unavailable(error)
+        } else if has_postgres_code(&error, &["42P05", "26000"]) {
+            // Duplicate prepared statement, invalid statement name.
+            Self::Pooler(error)
+        } else {
+            Self::Failed(error)
+        }
     }
 }
 
@@ -56,6 +73,25 @@ impl Error {
     pub fn is_disk_error(&self) -> bool {
         matches!(self, Self::Unavailable(error) if primary_code(error) == Some(10))
     }
+}
+
+/// Whether PostgreSQL returned one of these codes.
+fn has_postgres_code(error: &sqlx::Error, codes: &[&str]) -> bool {
+    let error = error.as_database_error();
+    let error = error.filter(|error| error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some());
+    error.and_then(|error| error.code()).is_some_and(|code| codes.contains(&&*code))
+}
+
+/// Whether a lock of PostgreSQL was not available in time.
+pub(super) fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    has_postgres_code(error, &["55P03"])
+}
+
+/// Whether PostgreSQL or a pooler closed the connection.
+pub(super) fn is_lost_connection(error: &sqlx::Error) -> bool {
+    // Protocol violation, by poolers; shutdown by an administrator, crash, start; idle session.
+    matches!(error, sqlx::Error::Io(_))
+        || has_postgres_code(error, &["08P01", "57P01", "57P02", "57P03", "57P05"])
 }
 
 /// Whether another process has locked SQLite.

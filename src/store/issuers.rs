@@ -30,7 +30,7 @@ impl Store {
             }
             Self::Postgres(pools) => {
                 let select = sqlx::query_scalar(SELECT).bind(organization).bind(url);
-                select.fetch_all(&pools.authentication).await?
+                pools.authenticate(select.fetch_all(&pools.authentication)).await?
             }
         })
     }

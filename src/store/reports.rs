@@ -165,7 +165,14 @@ impl Store {
                 confirm!(heartbeats)
             }
             // Waits for the row lock while a report of the environment is being recorded.
-            Self::Postgres(pools) => confirm!(&pools.writers),
+            Self::Postgres(pools) => {
+                let mut transaction = pools.write().await?;
+                let rows = confirm!(&mut *transaction);
+                if rows > 0 {
+                    Transaction::Postgres(transaction).commit().await?;
+                }
+                rows
+            }
         };
         Ok(rows > 0)
     }

@@ -24,16 +24,14 @@ impl Store {
     pub async fn session(&self, session: Fingerprint) -> Result<Option<Session>, Error> {
         const SELECT: &str = "SELECT token, person, created_at, last_used_at FROM sessions WHERE sha256 = $1";
         let row: Option<(Fingerprint, Json<Option<Person>>, Timestamp, Timestamp)> = match self {
-            Self::Sqlite(pools) => sqlx::query(SELECT)
-                .bind(session)
-                .fetch_optional(pools.authentication()?)
-                .await
-                .and_then(optional_from_row)?,
-            Self::Postgres(pools) => sqlx::query(SELECT)
-                .bind(session)
-                .fetch_optional(&pools.authentication)
-                .await
-                .and_then(optional_from_row)?,
+            Self::Sqlite(pools) => {
+                let select = sqlx::query(SELECT).bind(session);
+                optional_from_row(select.fetch_optional(pools.authentication()?).await?)?
+            }
+            Self::Postgres(pools) => {
+                let select = sqlx::query(SELECT).bind(session);
+                optional_from_row(pools.authenticate(select.fetch_optional(&pools.authentication)).await?)?
+            }
         };
         let session = |(token, Json(person), created_at, last_used_at)| Session {
             token,

@@ -11,6 +11,8 @@ pub struct Timeouts {
     pub statement: Duration,
     /// To get a lock. On SQLite, also for a heartbeat in the write queue.
     pub lock: Duration,
+    /// To wait for another process that migrates PostgreSQL.
+    pub migration: Duration,
     /// Maximum number of connections per pool. PostgreSQL has one pool for reads and one for writes, and both databases
     /// have [`MAX_AUTHENTICATION_CONNECTIONS`] more.
     pub max_connections: u32,
@@ -25,6 +27,7 @@ impl Default for Timeouts {
             connection: Duration::from_secs(5),
             statement: Duration::from_secs(30),
             lock: Duration::from_secs(10),
+            migration: Duration::from_mins(1),
             max_connections: 10,
         }
     }
