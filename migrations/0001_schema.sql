@@ -5,7 +5,7 @@
 --
 -- The primary key of a tenant's table begins with the organization, unique constraints and foreign keys contain it, and each
 -- statement names it. So the rows of a tenant can be partitioned or placed together. Global are organizations, bootstraps,
--- tokens, sessions and issuers.
+-- tokens, sessions, issuers and leases.
 --
 -- Evidence is not updated or deleted: a row is closed (`closed_at`), superseded, ended, or past the retention. What is
 -- updated is derived from evidence, or a setting: repositories, trails, the settings of environments and organizations,
@@ -86,6 +86,13 @@ CREATE TABLE issuers (
 );
 
 CREATE INDEX issuers_open ON issuers (organization, url) WHERE closed_at IS NULL;
+
+-- Which replica does a task of the maintenance.
+CREATE TABLE leases (
+    task TEXT NOT NULL PRIMARY KEY,
+    replica UUID NOT NULL,
+    leased_until BIGINT NOT NULL
+);
 
 -- Changes by the bootstrap file and by tokens.
 CREATE TABLE audit (

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::extract::FromRef;
 use ipnet::IpNet;
+use sqlx::types::Uuid;
 use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
@@ -36,6 +37,8 @@ pub(super) struct App(Arc<Parts>);
 
 pub(super) struct Parts {
     pub(super) site: Site,
+    /// Identifies this process among the replicas of the service.
+    pub(super) replica: Uuid,
     pub(super) limits: Limits,
     pub(super) metrics: Metrics,
     pub(super) limiter: AuthenticationLimiter,
@@ -77,6 +80,7 @@ impl App {
     ) -> Self {
         let share = ConnectionShare::new(&store);
         Self(Arc::new(Parts {
+            replica: Uuid::now_v7(),
             limits: *limits,
             metrics: Metrics::new(),
             limiter: AuthenticationLimiter::new(limits),

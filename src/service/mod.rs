@@ -282,6 +282,9 @@ impl Service {
             while let Some(ended) = tasks.join_next().await {
                 outcome = std::mem::replace(&mut outcome, Ok(())).and(ended.map_err(Ended));
             }
+            if let Err(error) = return_leases(&self.app).await {
+                tracing::debug!("failed to return leases: {}", error_causes::describe(&error));
+            }
             self.app.site.store.close().await;
         };
         if timeout(self.bounds.drain, ending).await.is_err() {
@@ -289,6 +292,13 @@ impl Service {
         }
         outcome
     }
+}
+
+/// Lets another replica do the maintenance at once.
+async fn return_leases(app: &App) -> Result<(), store::Error> {
+    let mut transaction = app.site.store.write().await?;
+    transaction.return_leases(app.replica).await?;
+    transaction.commit().await
 }
 
 async fn read_signing_key(path: PathBuf) -> Result<SigningKey, StartError> {

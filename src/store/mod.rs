@@ -39,6 +39,7 @@ mod from_row;
 pub mod image_indexes;
 pub mod issuers;
 mod latest_attestations;
+mod leases;
 mod like_pattern;
 pub mod live;
 pub mod log;

@@ -1,9 +1,10 @@
 //! Writes the checkpoints of logs that have new entries, every hour, to the service's log and to notification targets.
 //!
-//! Every replica runs this task; the database decides which one writes a checkpoint.
+//! Every replica runs this task; the one with the lease writes a checkpoint that is due.
 
 use tokio_util::sync::CancellationToken;
 
+use super::lease::Task;
 use super::periodic::repeat;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::CheckpointContent;
@@ -52,6 +53,9 @@ async fn write_one(
 ) -> Result<(), CheckpointError> {
     // One transaction for each: it holds the lock of the log's head.
     let mut transaction = app.site.store.write().await?;
+    if !Task::Checkpoints.lease(app, &mut transaction).await? {
+        return Ok(());
+    }
     let Some(head) = transaction.take_checkpoint(&organization, before, now).await? else { return Ok(()) };
     let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;
     let content = CheckpointContent {

@@ -6,6 +6,7 @@
 pub(crate) mod admin;
 pub(crate) mod checkpoint;
 pub(crate) mod clock;
+pub(crate) mod lease;
 pub(crate) mod metrics;
 pub(crate) mod periodic;
 pub(crate) mod random;

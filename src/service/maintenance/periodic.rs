@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use tokio::time::MissedTickBehavior;
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::failure_log::{FailureLog, LogAction};
@@ -12,6 +12,25 @@ use crate::process::error_causes;
 /// Interval between log lines about failures with the same cause, unless the task is rarer.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
+/// Ticks at once, and then after each interval, give or take a twentieth: replicas that started together do not poll the
+/// database together.
+pub(crate) struct Ticks {
+    every: Duration,
+    next: tokio::time::Instant,
+}
+
+impl Ticks {
+    pub(crate) fn new(every: Duration) -> Self {
+        Self { every, next: tokio::time::Instant::now() }
+    }
+
+    /// Waits for the next tick. Cancel safe.
+    pub(crate) async fn tick(&mut self) {
+        sleep_until(self.next).await;
+        self.next = tokio::time::Instant::now() + self.every.mul_f64(0.95 + 0.1 * fastrand::f64());
+    }
+}
+
 /// Runs a task at once and at each interval until `shutdown`. Logs failures as "failed to `what`".
 pub(crate) async fn repeat<Task: Future<Output = Result<(), E>>, E: Error + 'static>(
     every: Duration,
@@ -19,13 +38,12 @@ pub(crate) async fn repeat<Task: Future<Output = Result<(), E>>, E: Error + 'sta
     what: &str,
     mut task: impl FnMut() -> Task,
 ) {
-    let mut interval = tokio::time::interval(every);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = Ticks::new(every);
     let mut failures = FailureLog::new(every.max(REMINDER_INTERVAL));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            _ = interval.tick() => {}
+            () = ticks.tick() => {}
         }
         match task().await {
             Ok(()) => {

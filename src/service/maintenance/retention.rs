@@ -1,17 +1,19 @@
-//! The retention: removes rows that are past it, every hour, one batch per transaction.
+//! The retention: removes rows that are past it, every hour, one batch per transaction. The replica with the lease does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sqlx::types::Uuid;
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::lease::Task;
+use super::periodic::Ticks;
 use crate::domain::model::Fingerprint;
 use crate::process::error_causes;
 use crate::service::app::App;
 use crate::service::evaluation::guard::Evaluating;
 use crate::store;
+use crate::store::Transaction;
 use crate::store::retention::MAX_WORKLOADS;
 
 /// Age at which notifications are removed, whether or not they were sent. Their events stay.
@@ -19,20 +21,19 @@ const NOTIFICATION_RETENTION: Duration = Duration::from_hours(30 * 24);
 
 /// Removes rows until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.limits.retention_interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = Ticks::new(app.limits.retention_interval);
     // Workloads may have lost their pods to a process that was killed between two batches.
     let mut sweep_is_due = true;
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            _ = interval.tick() => {}
+            () = ticks.tick() => {}
         }
-        let mut round = Round { app: &app, shutdown: &shutdown, removed: 0, failed: false };
+        let mut round = Round { app: &app, shutdown: &shutdown, removed: 0, is_incomplete: false };
         if let Err(error) = round.run(sweep_is_due).await {
             round.record_failure(&error);
         }
-        sweep_is_due = round.failed;
+        sweep_is_due = round.is_incomplete;
         let removed = round.removed;
         if removed > 0 {
             tracing::info!(removed, "removed {removed} rows past their retention");
@@ -45,7 +46,8 @@ struct Round<'a> {
     app: &'a App,
     shutdown: &'a CancellationToken,
     removed: u64,
-    failed: bool,
+    /// A batch failed, or another replica has the lease.
+    is_incomplete: bool,
 }
 
 impl Round<'_> {
@@ -77,8 +79,15 @@ impl Round<'_> {
     }
 
     fn record_failure(&mut self, error: &store::Error) {
-        self.failed = true;
+        self.is_incomplete = true;
         tracing::warn!("failed to remove rows past their retention: {}", error_causes::describe(error));
+    }
+
+    /// Takes or renews the lease in the transaction of a batch; false if another replica has it.
+    async fn has_lease(&mut self, transaction: &mut Transaction) -> Result<bool, store::Error> {
+        let has_lease = Task::Retention.lease(self.app, transaction).await?;
+        self.is_incomplete |= !has_lease;
+        Ok(has_lease)
     }
 
     fn count(&mut self, rows: u64) {
@@ -90,6 +99,9 @@ impl Round<'_> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
+            if !self.has_lease(&mut transaction).await? {
+                break;
+            }
             // For each batch: a bootstrap file may have changed it since the last one.
             let Some(retention) = transaction.retention(organization).await?.history else { break };
             let removed =
@@ -137,6 +149,9 @@ impl Round<'_> {
                 self.app.limits.background_permit_timeout,
             )
             .await?;
+            if !self.has_lease(&mut evaluating.transaction).await? {
+                break;
+            }
             let rows = evaluating.transaction.remove_orphaned_workloads(organization, &orphans).await?;
             evaluating.commit().await?;
             self.count(rows);
@@ -160,6 +175,9 @@ impl Round<'_> {
                 self.app.limits.background_permit_timeout,
             )
             .await?;
+            if !self.has_lease(&mut evaluating.transaction).await? {
+                break;
+            }
             // A bootstrap file may have changed the retention while this waited for the lock.
             let Some(retention) = evaluating.transaction.retention(organization).await?.attachments else {
                 break;
@@ -176,6 +194,9 @@ impl Round<'_> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
+            if !self.has_lease(&mut transaction).await? {
+                break;
+            }
             let Some(retention) = transaction.retention(organization).await?.audit else { break };
             let rows = transaction.remove_audit(organization, now.earlier(retention), now).await?;
             transaction.commit().await?;
@@ -191,6 +212,9 @@ impl Round<'_> {
         let horizon = self.app.site.now().earlier(NOTIFICATION_RETENTION);
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
+            if !self.has_lease(&mut transaction).await? {
+                break;
+            }
             let rows = transaction.remove_notifications(organization, horizon).await?;
             transaction.commit().await?;
             self.count(rows);

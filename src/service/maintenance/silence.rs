@@ -1,14 +1,15 @@
 //! Records when declared environments become silent and are reported again, with the notifications, and refreshes their
 //! metrics.
 //!
-//! Every replica runs this task; the database decides which one records a change.
+//! Every replica runs this task, for its metrics; the one with the lease records changes.
 
 use std::time::{Duration, Instant};
 
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::lease::Task;
 use super::metrics::MAX_ENVIRONMENTS;
+use super::periodic::Ticks;
 use crate::domain::evidence::notification::{Cause, CauseKind, Content};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::{Timestamp, Trigger};
@@ -22,15 +23,14 @@ const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Checks the environments until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.limits.silence_interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = Ticks::new(app.limits.silence_interval);
     let mut failures = FailureLog::new(REMINDER_INTERVAL);
     // The service accepted no report before its start, nor while the database was unavailable.
     let mut listening_since = app.site.now();
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
-            _ = interval.tick() => {}
+            () = ticks.tick() => {}
         }
         match check(&app, listening_since).await {
             Ok(()) => {
@@ -67,6 +67,9 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         (Trigger::ReportingEnvironment, CauseKind::Report, change.reported_by.clone())
     };
     let mut transaction = app.site.store.write().await?;
+    if !Task::Silence.lease(app, &mut transaction).await? {
+        return Ok(());
+    }
     let locked = transaction.lock_environment(&change.organization, &change.name).await?;
     let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));

@@ -6,9 +6,9 @@
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::periodic::Ticks;
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::process::error_causes;
 use crate::service::app::App;
@@ -17,13 +17,12 @@ use crate::store;
 
 /// Records uses until `shutdown`. On an error, the remaining uses are recorded at their next request.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
-    let mut interval = tokio::time::interval(app.limits.token_use_flush_interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = Ticks::new(app.limits.token_use_flush_interval);
     let mut failures = FailureLog::new(TOKEN_USE_INTERVAL);
     loop {
         let is_last = tokio::select! {
             () = shutdown.cancelled() => true,
-            _ = interval.tick() => false,
+            () = ticks.tick() => false,
         };
         match record(&app).await {
             Ok(()) => {

@@ -18,11 +18,12 @@ pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetK
 use secrecy::ExposeSecret;
 use sqlx::types::Uuid;
 use tokio::task::{self, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::limits::Delivery;
+use super::maintenance::periodic::Ticks;
 use crate::domain::evidence::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::TargetKind;
@@ -137,15 +138,14 @@ impl Attempts {
 pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let limits = app.limits.delivery;
     let mut senders = SenderCache::default();
-    let mut interval = tokio::time::interval(limits.interval);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = Ticks::new(limits.interval);
     let mut sending = Attempts::default();
     let mut unavailable = Unavailable::default();
     let mut failures = FailureLog::new(REMINDER_INTERVAL);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
-            _ = interval.tick() => measure(&app).await,
+            () = ticks.tick() => measure(&app).await,
             () = app.outbox.notified() => {}
             Some((target, has_arrived)) = sending.next() => {
                 unavailable.finished(target, has_arrived, &limits);

@@ -9,8 +9,8 @@ use regex::Regex;
 use super::{Database, TestService};
 
 /// Tables that belong to no tenant, or are found by a hash: all others are those of tenants.
-const GLOBAL: [&str; 6] =
-    ["_sqlx_migrations", "bootstraps", "issuers", "organizations", "sessions", "tokens"];
+const GLOBAL: [&str; 7] =
+    ["_sqlx_migrations", "bootstraps", "issuers", "leases", "organizations", "sessions", "tokens"];
 
 async fn tables(database: &Database) -> BTreeSet<String> {
     let all = if database.is_postgres() {
