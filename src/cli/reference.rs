@@ -19,7 +19,7 @@ const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 /// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
-const VARIABLES: [(&str, &str, &str); 10] = [
+const VARIABLES: [(&str, &str, &str); 11] = [
     (
         "`SUPERCARGO_TOKEN`",
         "client commands",
@@ -29,6 +29,11 @@ const VARIABLES: [(&str, &str, &str); 10] = [
         "`SUPERCARGO_DATABASE`",
         "`serve`",
         "Database URL, if `--database` is not set; may contain a password, which the option rejects",
+    ),
+    (
+        "`SUPERCARGO_DATABASE_READ`",
+        "`serve`",
+        "URL of the replica, if `--database-read` is not set; may contain a password, which the option rejects",
     ),
     (
         "`SUPERCARGO_POD_NAME`",

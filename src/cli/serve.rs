@@ -37,6 +37,13 @@ pub(super) struct Serve {
     admin_listen: SocketAddr,
     #[arg(long, value_name = "URL", help = DATABASE)]
     database: Option<String>,
+    /// File with the password of PostgreSQL, instead of in the URL; reread when it changes
+    #[arg(long, value_name = "FILE", env = "SUPERCARGO_DATABASE_PASSWORD_FILE")]
+    database_password_file: Option<OsString>,
+    /// URL of a PostgreSQL replica, from which pages are read (default: SUPERCARGO_DATABASE_READ, which may contain a
+    /// password)
+    #[arg(long, value_name = "URL")]
+    database_read: Option<String>,
     /// File with organizations, tokens, flows, environments and actions; reloaded on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
     bootstrap: Option<OsString>,
@@ -99,12 +106,12 @@ Exit codes: see supercargo --help";
 /// An option is invalid.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
-    #[error(
-        "--database contains a password, which the process list shows: set the URL in SUPERCARGO_DATABASE"
-    )]
-    PasswordInArgument,
+    #[error("{option} contains a password, which the process list shows: set the URL in {variable}")]
+    PasswordInArgument { option: &'static str, variable: &'static str },
     #[error(transparent)]
     Database(#[from] InvalidUrl),
+    #[error("--database-read (SUPERCARGO_DATABASE_READ) requires PostgreSQL: SQLite has no replicas")]
+    ReplicaOfSqlite,
     #[error(
         "invalid public URL (--public-url, SUPERCARGO_PUBLIC_URL): expected an http or https URL without credentials, query and fragment, got {0}"
     )]
@@ -149,13 +156,17 @@ impl Serve {
     }
 
     fn setup(&self) -> Result<Setup, ServeError> {
-        if self.database.as_deref().is_some_and(DatabaseUrl::contains_password) {
-            return Err(ServeError::PasswordInArgument);
+        let password_file = non_empty(self.database_password_file.as_ref()).map(PathBuf::from);
+        let database = database_url(self.database.as_ref(), "--database", "SUPERCARGO_DATABASE")?;
+        let database = database.map_or_else(|| "sqlite:supercargo.db".parse(), Ok)?;
+        let database = database.with_password_file(password_file.clone())?;
+        let replica =
+            database_url(self.database_read.as_ref(), "--database-read", "SUPERCARGO_DATABASE_READ")?;
+        let replica = replica.map(|replica| replica.with_password_file(password_file)).transpose()?;
+        let is_sqlite = |url: &DatabaseUrl| matches!(url, DatabaseUrl::Sqlite { .. });
+        if replica.as_ref().is_some_and(|replica| is_sqlite(replica) || is_sqlite(&database)) {
+            return Err(ServeError::ReplicaOfSqlite);
         }
-        let variable = std::env::var("SUPERCARGO_DATABASE").ok();
-        let database = non_empty(self.database.as_ref())
-            .or(non_empty(variable.as_ref()))
-            .map_or("sqlite:supercargo.db", String::as_str);
         let limits = Limits {
             report: self.max_report,
             attachment: self.max_attachment,
@@ -166,7 +177,8 @@ impl Serve {
             listen: self.listen,
             tls: self.tls()?,
             admin_listen: self.admin_listen,
-            database: database.parse()?,
+            database,
+            database_read: replica,
             bootstrap: non_empty(self.bootstrap.as_ref()).map(PathBuf::from),
             public_url: non_empty(self.public_url.as_ref()).map(|url| public_url(url)).transpose()?,
             limits: machine::memory_limit().map_or(limits, |memory| limits.within(memory)),
@@ -190,6 +202,20 @@ impl Serve {
             (None, Some(_)) => Err(ServeError::IncompleteTls { present: key, missing: certificate }),
         }
     }
+}
+
+/// The URL in an option, or in its variable, which may contain a password.
+fn database_url(
+    argument: Option<&String>,
+    option: &'static str,
+    variable: &'static str,
+) -> Result<Option<DatabaseUrl>, ServeError> {
+    if argument.is_some_and(|url| DatabaseUrl::contains_password(url)) {
+        return Err(ServeError::PasswordInArgument { option, variable });
+    }
+    let value = std::env::var(variable).ok();
+    let url = non_empty(argument).or(non_empty(value.as_ref()));
+    Ok(url.map(|url| url.parse::<DatabaseUrl>()).transpose()?)
 }
 
 fn public_url(text: &str) -> Result<Url, ServeError> {
@@ -220,7 +246,10 @@ impl From<StartError> for Failure {
                 | store::Error::Busy(_)
                 | store::Error::InDoubt(_)
                 | store::Error::Migrating(_) => Exit::Unreachable,
-                store::Error::Newer(_) | store::Error::Migrate(_) | store::Error::Pooler(_) => Exit::Usage,
+                store::Error::Newer(_)
+                | store::Error::Migrate(_)
+                | store::Error::Pooler(_)
+                | store::Error::Password(..) => Exit::Usage,
                 store::Error::Failed(_)
                 | store::Error::PageTooLarge
                 | store::Error::Unreadable(_)

@@ -26,7 +26,7 @@ use super::limits::organization_lock::OrganizationLocks;
 use super::log_signer::LogSigner;
 use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
-use super::site::Site;
+use super::site::{PageSite, Site};
 use super::unknown_fields::UnknownFieldWarnings;
 use crate::domain::model::Fingerprint;
 use crate::store::Store;
@@ -37,6 +37,8 @@ pub(super) struct App(Arc<Parts>);
 
 pub(super) struct Parts {
     pub(super) site: Site,
+    /// The same, whose store is a replica that may be late.
+    pub(super) replica_site: Option<Site>,
     /// Identifies this process among the replicas of the service.
     pub(super) replica: Uuid,
     pub(super) limits: Limits,
@@ -72,6 +74,7 @@ pub(super) struct Parts {
 impl App {
     pub(super) fn new(
         store: Store,
+        replica: Option<Store>,
         limits: &Limits,
         clock: Clock,
         links: Links,
@@ -79,7 +82,10 @@ impl App {
         allowed_internal: Vec<IpNet>,
     ) -> Self {
         let share = ConnectionShare::new(&store);
+        let site = Site::new(store, links, log_signer, clock, limits.silent_after);
         Self(Arc::new(Parts {
+            replica_site: replica.map(|replica| site.with_store(replica)),
+            site,
             replica: Uuid::now_v7(),
             limits: *limits,
             metrics: Metrics::new(),
@@ -98,7 +104,6 @@ impl App {
             unknown_fields: UnknownFieldWarnings::default(),
             used_tokens: std::sync::Mutex::default(),
             checked: Mutex::new(None),
-            site: Site::new(store, links, log_signer, clock, limits.silent_after),
         }))
     }
 }
@@ -134,6 +139,12 @@ impl Deref for App {
 impl FromRef<App> for Arc<AddressBook> {
     fn from_ref(app: &App) -> Self {
         app.addresses.current()
+    }
+}
+
+impl FromRef<App> for PageSite {
+    fn from_ref(app: &App) -> Self {
+        Self(app.replica_site.as_ref().unwrap_or(&app.site).clone())
     }
 }
 

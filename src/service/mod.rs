@@ -73,6 +73,8 @@ pub struct Setup {
     pub admin_listen: SocketAddr,
     /// The database.
     pub database: DatabaseUrl,
+    /// A replica of it, for pages.
+    pub database_read: Option<DatabaseUrl>,
     /// The bootstrap file.
     pub bootstrap: Option<PathBuf>,
     /// The URL for clients; by default the address of the listener.
@@ -165,12 +167,13 @@ impl Service {
         };
         let scheme = if identity.is_some() { "https" } else { "http" };
         let failed = |error| StartError::Store(setup.database.clone(), error);
-        let store = Store::open(&setup.database, setup.timeouts).await.map_err(failed)?;
+        let opened = Store::open_with_replica(&setup.database, setup.database_read.as_ref(), setup.timeouts);
+        let (store, replica) = opened.await.map_err(failed)?;
         let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
         let signer = LogSigner::new(&links, signing_key);
-        let app = App::new(store, &setup.limits, setup.clock, links, signer, setup.allowed_internal);
+        let app = App::new(store, replica, &setup.limits, setup.clock, links, signer, setup.allowed_internal);
         let applied = match bootstrap {
             None => false,
             Some(bootstrap) => match bootstrap::apply(&app, bootstrap).await {
@@ -241,7 +244,7 @@ impl Service {
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::silence::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
-        tasks.spawn(maintenance::write_ahead_log::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::database::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));
@@ -284,6 +287,9 @@ impl Service {
             }
             if let Err(error) = return_leases(&self.app).await {
                 tracing::debug!("failed to return leases: {}", error_causes::describe(&error));
+            }
+            if let Some(replica) = &self.app.replica_site {
+                replica.store.close().await;
             }
             self.app.site.store.close().await;
         };

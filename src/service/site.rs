@@ -16,10 +16,15 @@ use crate::store::Store;
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
-pub(super) struct Site(Arc<SiteParts>);
+pub(super) struct Site {
+    pub(super) store: Store,
+    parts: Arc<SiteParts>,
+}
+
+/// The site of pages, whose store may be a replica.
+pub(super) struct PageSite(pub(super) Site);
 
 pub(super) struct SiteParts {
-    pub(super) store: Store,
     pub(super) links: Links,
     pub(super) log_signer: LogSigner,
     pub(super) clock: Clock,
@@ -37,7 +42,12 @@ impl Site {
         silent_after: Duration,
     ) -> Self {
         let policies = Policies::default();
-        Self(Arc::new(SiteParts { store, links, log_signer, clock, policies, silent_after }))
+        Self { store, parts: Arc::new(SiteParts { links, log_signer, clock, policies, silent_after }) }
+    }
+
+    /// The same, with another store.
+    pub(super) fn with_store(&self, store: Store) -> Self {
+        Self { store, ..self.clone() }
     }
 }
 
@@ -52,6 +62,6 @@ impl Deref for Site {
     type Target = SiteParts;
 
     fn deref(&self) -> &SiteParts {
-        &self.0
+        &self.parts
     }
 }

@@ -1,11 +1,12 @@
 //! Opens the database, runs migrations and hands out connections from its pools.
 
-use super::postgres_pools::{self, PgPools};
+use super::postgres_pools::PgPools;
 use super::sqlite_pools::{self, SqlitePools};
 use super::timeouts::Timeouts;
 use super::transaction::SqliteTransaction;
 use super::url::DatabaseUrl;
 use super::{Error, Transaction};
+use crate::domain::model::Timestamp;
 
 /// An open database.
 #[derive(Clone)]
@@ -30,9 +31,60 @@ impl Store {
             DatabaseUrl::Sqlite { options, location } => {
                 Ok(Self::Sqlite(sqlite_pools::open(options, *location, timeouts).await?))
             }
-            DatabaseUrl::Postgres(options) => {
-                Ok(Self::Postgres(postgres_pools::open(options, timeouts).await?))
+            DatabaseUrl::Postgres { options, password_file } => {
+                let pools = PgPools::new(options, password_file.as_deref(), timeouts).await?;
+                pools.migrate().await?;
+                Ok(Self::Postgres(pools))
             }
+        }
+    }
+
+    /// Opens a database, and a replica of it for reads that may be late. Connects to the replica when it is first used: the
+    /// service does not depend on it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`open`](Self::open) for the first, and [`Error::Password`].
+    pub async fn open_with_replica(
+        primary: &DatabaseUrl,
+        replica: Option<&DatabaseUrl>,
+        timeouts: Timeouts,
+    ) -> Result<(Self, Option<Self>), Error> {
+        let primary = Self::open(primary, timeouts).await?;
+        let replica = match replica {
+            Some(DatabaseUrl::Postgres { options, password_file }) => {
+                Some(Self::Postgres(PgPools::new(options, password_file.as_deref(), timeouts).await?))
+            }
+            _ => None,
+        };
+        Ok((primary, replica))
+    }
+
+    /// The time as of which a standby answers reads; `None` for any other database, which answers as of now.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unavailable`] if there is no connection.
+    pub async fn replayed_until(&self) -> Result<Option<Timestamp>, Error> {
+        const SELECT: &str = "
+            SELECT CAST(EXTRACT(EPOCH FROM pg_last_xact_replay_timestamp()) * 1000000 AS BIGINT)
+            WHERE pg_is_in_recovery()";
+        let Self::Postgres(pools) = self else { return Ok(None) };
+        let mut transaction = pools.read().await?;
+        let micros: Option<Option<i64>> =
+            sqlx::query_scalar(SELECT).fetch_optional(&mut *transaction).await?;
+        Ok(micros.map(|micros| micros.map_or(Timestamp::EPOCH, Timestamp::from_micros)))
+    }
+
+    /// Rereads the password of PostgreSQL, for new connections.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Password`] if the file cannot be read.
+    pub async fn reread_password(&self) -> Result<(), Error> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(pools) => pools.reread_password().await,
         }
     }
 

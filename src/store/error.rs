@@ -1,5 +1,6 @@
 //! Classifies database errors: transient, in doubt, or defects.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A failed database operation.
@@ -21,6 +22,9 @@ pub enum Error {
     /// Another process has migrated the database for this long.
     #[error("another process has migrated the database for {0:?}: check whether it hangs, and start again")]
     Migrating(Duration),
+    /// The file with the database's password is not readable.
+    #[error("failed to read the database password from \"{}\"", .0.display())]
+    Password(PathBuf, #[source] std::io::Error),
     /// A pooler gave a prepared statement to another connection.
     #[error(
         "the connection pooler does not support prepared statements: expected session mode, or PgBouncer 1.21 or later with max_prepared_statements above 0"

@@ -3,17 +3,21 @@
 //! No state of a session is used, since a pooler in transaction mode may give another connection to each transaction:
 //! timeouts and locks are those of a transaction.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::error::is_lost_connection;
 use super::timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 use super::transaction::PostgresTransaction;
 use super::{Error, migrations};
+use crate::process::files::read_regular;
 
 /// Separate pools: writers that wait for a lock must not starve readers, and neither may starve authentication.
 #[derive(Clone)]
@@ -24,12 +28,19 @@ pub struct PgPools {
     pub(super) writers: PgPool,
     begin_read: Arc<str>,
     begin_write: Arc<str>,
+    password_file: Option<Arc<Path>>,
     timeouts: Timeouts,
 }
 
 /// A connection for tokens and sessions is tested before use after this idle time, since PostgreSQL may have restarted.
 /// A test of each use would add a round trip to each request.
 const MAX_IDLE_WITHOUT_TEST: Duration = Duration::from_secs(1);
+
+/// Maximum size of a password file.
+const MAX_PASSWORD_BYTES: u64 = 4096;
+
+/// Timeout for reading a password file, such as on a mount that hangs.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The statements that begin a transaction with its timeouts, in one round trip.
 fn begin(mode: &str, timeouts: Timeouts) -> Arc<str> {
@@ -41,40 +52,79 @@ fn begin(mode: &str, timeouts: Timeouts) -> Arc<str> {
     ))
 }
 
-/// Opens and migrates a database.
-pub(super) async fn open(options: &PgConnectOptions, timeouts: Timeouts) -> Result<PgPools, Error> {
-    // PgBouncer rejects this parameter by default. No query returns a number of this type as text.
-    let options = options.clone().extra_float_digits(None);
-    // Migrates without a statement timeout. Connects without a pool, which would retry and report a timeout instead of the
-    // cause.
-    let connecting = timeout(timeouts.connection, PgConnection::connect_with(&options));
-    let mut migrating = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
-    migrations::migrate_postgres(&mut migrating, timeouts.migration).await?;
-    let pool = PgPoolOptions::new()
-        .acquire_timeout(timeouts.connection)
-        .max_connections(timeouts.max_connections)
-        .test_before_acquire(false);
-    let authentication = pool.clone().max_connections(MAX_AUTHENTICATION_CONNECTIONS).before_acquire(
-        |connection, metadata| {
-            Box::pin(async move {
-                if metadata.idle_for > MAX_IDLE_WITHOUT_TEST {
-                    connection.ping().await?;
-                }
-                Ok(true)
-            })
-        },
-    );
-    let authentication = authentication.connect_with(options.clone()).await?;
-    // Fails if a pooler that does not support prepared statements gives it the connection of the migration.
-    sqlx::query("SELECT 1").execute(&authentication).await?;
-    migrating.close().await?;
-    let readers = pool.clone().connect_with(options.clone()).await?;
-    let writers = pool.connect_with(options).await?;
-    let begin_read = begin(" ISOLATION LEVEL REPEATABLE READ READ ONLY", timeouts);
-    Ok(PgPools { authentication, readers, writers, begin_read, begin_write: begin("", timeouts), timeouts })
+/// The password in a file, without white space around it.
+async fn read_password(file: &Path) -> Result<String, Error> {
+    let path = file.to_owned();
+    let reading = spawn_blocking(move || {
+        let password = String::from_utf8(read_regular(MAX_PASSWORD_BYTES, &path)?);
+        Ok(password.map_err(io::Error::other)?.trim().to_owned())
+    });
+    let read = timeout(READ_TIMEOUT, reading).await;
+    let read =
+        read.map_or_else(|elapsed| Err(elapsed.into()), |read| read.map_err(io::Error::other).flatten());
+    read.map_err(|error| Error::Password(file.to_owned(), error))
 }
 
 impl PgPools {
+    /// Connects when a connection is first used.
+    pub(super) async fn new(
+        options: &PgConnectOptions,
+        password_file: Option<&Path>,
+        timeouts: Timeouts,
+    ) -> Result<Self, Error> {
+        // PgBouncer rejects this parameter by default. No query returns a number of this type as text.
+        let options = options.clone().extra_float_digits(None);
+        let pool = PgPoolOptions::new()
+            .acquire_timeout(timeouts.connection)
+            .max_connections(timeouts.max_connections)
+            .test_before_acquire(false);
+        let authentication = pool.clone().max_connections(MAX_AUTHENTICATION_CONNECTIONS).before_acquire(
+            |connection, metadata| {
+                Box::pin(async move {
+                    if metadata.idle_for > MAX_IDLE_WITHOUT_TEST {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            },
+        );
+        let pools = Self {
+            authentication: authentication.connect_lazy_with(options.clone()),
+            readers: pool.clone().connect_lazy_with(options.clone()),
+            writers: pool.connect_lazy_with(options),
+            begin_read: begin(" ISOLATION LEVEL REPEATABLE READ READ ONLY", timeouts),
+            begin_write: begin("", timeouts),
+            password_file: password_file.map(Arc::from),
+            timeouts,
+        };
+        pools.reread_password().await?;
+        Ok(pools)
+    }
+
+    /// Migrates the database without a statement timeout. Connects without a pool, which would retry and report a timeout
+    /// instead of the cause.
+    pub(super) async fn migrate(&self) -> Result<(), Error> {
+        let options = self.writers.connect_options();
+        let connecting = timeout(self.timeouts.connection, PgConnection::connect_with(&options));
+        let mut migrating = connecting.await.map_err(|_| sqlx::Error::PoolTimedOut)??;
+        migrations::migrate_postgres(&mut migrating, self.timeouts.migration).await?;
+        // Fails if a pooler that does not support prepared statements gives it the connection of the migration.
+        sqlx::query("SELECT 1").execute(&self.authentication).await?;
+        migrating.close().await?;
+        Ok(())
+    }
+
+    /// Uses the password in the file for new connections.
+    pub(super) async fn reread_password(&self) -> Result<(), Error> {
+        let Some(file) = &self.password_file else { return Ok(()) };
+        let password = read_password(file).await?;
+        for pool in self.all() {
+            let options = pool.connect_options();
+            pool.set_connect_options(PgConnectOptions::clone(&options).password(&password));
+        }
+        Ok(())
+    }
+
     pub(super) async fn read(&self) -> Result<PostgresTransaction, Error> {
         self.begin(&self.readers, &self.begin_read).await
     }
@@ -108,7 +158,8 @@ impl PgPools {
         &self,
         reading: impl Future<Output = sqlx::Result<T>>,
     ) -> Result<T, Error> {
-        Ok(timeout(self.timeouts.lock, reading).await.map_err(|_| sqlx::Error::PoolTimedOut)??)
+        let read = timeout(self.timeouts.lock, reading).await;
+        Ok(read.map_err(|elapsed| sqlx::Error::Io(elapsed.into()))??)
     }
 
     pub(super) fn all(&self) -> [&PgPool; 3] {

@@ -1,6 +1,7 @@
 //! Parses database URLs. Never shows a password.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use sqlx::postgres::PgConnectOptions;
@@ -17,7 +18,12 @@ pub enum DatabaseUrl {
         location: SqliteLocation,
     },
     /// PostgreSQL.
-    Postgres(Box<PgConnectOptions>),
+    Postgres {
+        /// Options to connect.
+        options: Box<PgConnectOptions>,
+        /// File with the password, which is reread.
+        password_file: Option<PathBuf>,
+    },
 }
 
 /// Where SQLite stores a database.
@@ -88,7 +94,8 @@ impl FromStr for DatabaseUrl {
             let options = PgConnectOptions::from_str(url).map_err(|_| {
                 InvalidUrl("malformed PostgreSQL URL, special characters must be percent-encoded")
             })?;
-            Ok(Self::Postgres(Box::new(options.application_name("supercargo"))))
+            let options = Box::new(options.application_name("supercargo"));
+            Ok(Self::Postgres { options, password_file: None })
         } else {
             Err(InvalidUrl("unknown scheme"))
         }
@@ -96,6 +103,19 @@ impl FromStr for DatabaseUrl {
 }
 
 impl DatabaseUrl {
+    /// Reads the password of PostgreSQL from this file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InvalidUrl`] for SQLite.
+    pub fn with_password_file(self, file: Option<PathBuf>) -> Result<Self, InvalidUrl> {
+        match (self, file) {
+            (Self::Sqlite { .. }, Some(_)) => Err(InvalidUrl("SQLite has no password file")),
+            (Self::Postgres { options, .. }, file) => Ok(Self::Postgres { options, password_file: file }),
+            (url, None) => Ok(url),
+        }
+    }
+
     /// Whether a URL, even an invalid one, contains a password.
     #[must_use]
     pub fn contains_password(url: &str) -> bool {
@@ -113,7 +133,7 @@ impl fmt::Display for DatabaseUrl {
         match self {
             Self::Sqlite { location: SqliteLocation::Memory, .. } => f.write_str("SQLite in memory"),
             Self::Sqlite { options, .. } => write!(f, "SQLite in {}", options.get_filename().display()),
-            Self::Postgres(options) => {
+            Self::Postgres { options, .. } => {
                 let database = options.get_database().unwrap_or_else(|| options.get_username());
                 let (host, port) = (options.get_host(), options.get_port());
                 write!(f, "PostgreSQL, database {database} at {host}:{port}")

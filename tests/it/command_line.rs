@@ -280,9 +280,17 @@ fn empty_variable_counts_as_unset() {
     // The error that is left is about the database, not about an empty variable.
     let serve =
         supercargo().args(["serve", "--database", "postgres://user:password@db.example.com/evidence"]);
-    let serve =
-        ["LISTEN", "ADMIN_LISTEN", "TLS_CERT", "TLS_KEY", "BOOTSTRAP", "PUBLIC_URL", "ALLOW_INTERNAL"]
-            .into_iter()
-            .fold(serve, |serve, name| serve.env(&format!("SUPERCARGO_{name}"), ""));
+    let serve = [
+        "LISTEN",
+        "ADMIN_LISTEN",
+        "TLS_CERT",
+        "TLS_KEY",
+        "BOOTSTRAP",
+        "PUBLIC_URL",
+        "ALLOW_INTERNAL",
+        "DATABASE_READ",
+    ]
+    .into_iter()
+    .fold(serve, |serve, name| serve.env(&format!("SUPERCARGO_{name}"), ""));
     serve.run().expect(2, &["set the URL in SUPERCARGO_DATABASE"]);
 }

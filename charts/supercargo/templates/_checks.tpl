@@ -99,7 +99,7 @@
 {{- if gt (int $given) 1 }}
 {{- fail "more than one bootstrap file: set only one of service.bootstrap, service.existingBootstrap.configMap and service.existingBootstrap.secret" }}
 {{- end -}}
-{{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_LOG_FORMAT" "GLIBC_TUNABLES")) -}}
+{{- include "supercargo.checkEnv" (list "service.extraEnv" $s.extraEnv (list "SUPERCARGO_DATABASE" "SUPERCARGO_DATABASE_READ" "SUPERCARGO_LOG_FORMAT" "GLIBC_TUNABLES")) -}}
 {{- include "supercargo.checkUrl" (list "service.publicUrl" $s.publicUrl) -}}
 {{- $name := include "supercargo.fullname" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}

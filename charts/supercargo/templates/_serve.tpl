@@ -10,6 +10,7 @@
 {{- define "supercargo.servePod" -}}
 {{- $service := .Values.service -}}
 {{- $isPostgres := ne $service.database.postgresql.existingSecret "" -}}
+{{- $passwordKey := ternary $service.database.postgresql.passwordKey "" $isPostgres -}}
 {{- $port := ternary "https" "http" (ne $service.tls.existingSecret "") -}}
 serviceAccountName: {{ printf "%s-serve" (include "supercargo.fullname" .) | quote }}
 # The service does not use the API server.
@@ -44,6 +45,9 @@ containers:
       {{- if not $isPostgres }}
       - --database=sqlite:/var/lib/supercargo/supercargo.db
       {{- end }}
+      {{- if $passwordKey }}
+      - --database-password-file=/etc/supercargo-database/{{ $passwordKey }}
+      {{- end }}
       - --bootstrap=/etc/supercargo/bootstrap.yaml
       - --public-url={{ include "supercargo.publicUrl" . }}
       {{- if $service.tls.existingSecret }}
@@ -72,6 +76,13 @@ containers:
           secretKeyRef:
             name: {{ quote $service.database.postgresql.existingSecret }}
             key: {{ quote $service.database.postgresql.key }}
+      {{- with $service.database.postgresql.readKey }}
+      - name: SUPERCARGO_DATABASE_READ
+        valueFrom:
+          secretKeyRef:
+            name: {{ quote $service.database.postgresql.existingSecret }}
+            key: {{ quote . }}
+      {{- end }}
       {{- end }}
       {{- with $service.extraEnv }}
       {{- toYaml . | nindent 6 }}
@@ -120,6 +131,11 @@ containers:
       - name: data
         mountPath: /var/lib/supercargo
       {{- end }}
+      {{- if $passwordKey }}
+      - name: database
+        mountPath: /etc/supercargo-database
+        readOnly: true
+      {{- end }}
       {{- if $service.tls.existingSecret }}
       - name: tls
         mountPath: /etc/supercargo-tls
@@ -148,6 +164,14 @@ volumes:
         - secret:
             name: {{ quote . }}
         {{- end }}
+  {{- if $passwordKey }}
+  - name: database
+    secret:
+      secretName: {{ quote $service.database.postgresql.existingSecret }}
+      defaultMode: 292 # 0444
+      items:
+        - {key: {{ quote $passwordKey }}, path: {{ quote $passwordKey }}}
+  {{- end }}
   {{- with $service.tls.existingSecret }}
   - name: tls
     secret:

@@ -152,6 +152,7 @@ fn setup(files: &Files, clock: Clock) -> Result<Setup> {
         tls: None,
         admin_listen: free_port,
         database: files.database().parse()?,
+        database_read: None,
         bootstrap: Some(files.path(files::BOOTSTRAP)),
         public_url: None,
         // The history passes hours within milliseconds, so failed deliveries are retried without a pause.

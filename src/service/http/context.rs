@@ -12,6 +12,7 @@ use tower_http::request_id::RequestId;
 use super::problem::Problem;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Role, Scope};
+use crate::domain::model::Timestamp;
 use crate::process::listener::Peer;
 use crate::service::limits::permit::Permit;
 
@@ -54,6 +55,8 @@ pub(crate) struct SignedIn {
     pub(crate) scope: Scope,
     /// The path and query of the requested page.
     pub(crate) target: String,
+    /// The time as of which a replica answers the page; `None`: as of now.
+    pub(crate) replayed_until: Option<Timestamp>,
 }
 
 impl SignedIn {

@@ -14,11 +14,11 @@ use crate::domain::evidence::access::Scope;
 use crate::domain::evidence::access_review::{TokenGrant, Way};
 use crate::domain::model::EnvironmentName;
 use crate::service::operations::access_review;
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 
 /// The page; 404 for other roles.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
 ) -> Result<HtmlPage, Refusal> {
     if !user.is_admin() {

@@ -17,7 +17,7 @@ use super::session::OrganizationPage;
 use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
 use crate::service::http::parameters::Parameters;
 use crate::service::operations::actions::response;
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
 use crate::store::deliveries::{Delivery, DeliveryState};
 use crate::store::events::ALL_ENVIRONMENTS;
@@ -27,7 +27,7 @@ const MAX_ARTIFACTS: usize = 1;
 
 /// All actions of an organization, by number.
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
@@ -66,7 +66,7 @@ pub(super) async fn list(
 
 /// The action, as `get action` returns it to a reader, and its latest deliveries.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: number, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

@@ -12,12 +12,12 @@ use super::parts::urls::EnvironmentLinks;
 use super::session::OrganizationPage;
 use crate::domain::model::Timestamp;
 use crate::service::operations::agents::{self, ListedAgent};
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 
 const COLUMNS: [&str; 6] = ["Agent", "Program", "Cluster", "First report", "Last report", "Pods"];
 
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: environment, user, .. }: OrganizationPage<String>,
 ) -> Result<HtmlPage, Refusal> {
     let agents = agents::read(&site, &organization, &environment).await?.ok_or(Refusal::NotFound)?;

@@ -21,7 +21,7 @@ use super::session::OrganizationPage;
 use crate::domain::evidence::environment_status::ReportedArtifact;
 use crate::domain::model::{Approval, CommitHash, Fingerprint, GitCommit, PlatformManifest};
 use crate::service::http::parameters::Parameters;
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::artifact_flows::ArtifactFlow;
 use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attestation_lists::AttestationSummary;
@@ -55,7 +55,7 @@ struct ArtifactData {
 
 /// The page; 404 unless the artifact ran, was reported or attested, or has an approval.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

@@ -15,12 +15,12 @@ use super::parts::urls;
 use super::session::OrganizationPage;
 use crate::domain::attestation::junit::FailedTest;
 use crate::domain::model::{Fingerprint, JunitResult};
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
 
 /// The page; 404 if the attestation belongs to another trail.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: (flow, trail, id), user, .. }: OrganizationPage<(
         String,
         String,

@@ -14,12 +14,12 @@ use super::session::OrganizationPage;
 use crate::domain::model::Page;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 use crate::store::attestations::Span;
 
 /// The page; 404 for other roles.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

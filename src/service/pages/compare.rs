@@ -24,7 +24,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::intervals::{self, SnapshotGaps, view_time};
 use crate::service::selected_snapshot::Content;
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 use crate::store::Transaction;
 use crate::store::timeline::{AvailableSnapshots, Snapshot};
 
@@ -51,7 +51,7 @@ struct Side {
 
 /// The comparison; only the form if the URL has no snapshots.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<Response, Refusal> {

@@ -30,7 +30,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::blocking::compute;
 use crate::service::evaluation::inputs::Inputs;
 use crate::service::selected_snapshot::history;
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
 use crate::store::{self, Transaction};
@@ -68,7 +68,7 @@ struct Totals {
 
 /// The running artifacts of an environment, or those at `?at=`.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

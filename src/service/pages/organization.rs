@@ -14,7 +14,7 @@ use super::parts::urls::EnvironmentLinks;
 use super::session::OrganizationPage;
 use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::overview::{EnvironmentOverview, EventsPerHour};
 
 /// Environments per page.
@@ -27,7 +27,7 @@ const HOURS: i64 = 24;
 const HOUR: i64 = 3_600_000_000;
 
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

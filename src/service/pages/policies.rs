@@ -12,13 +12,13 @@ use super::parts::urls::{EnvironmentLinks, artifact_link};
 use super::session::OrganizationPage;
 use crate::domain::evidence::policy::{Policy, PolicyVersion};
 use crate::domain::model::{PolicySummary, PolicyVersionSummary};
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
 use crate::store::policy_summaries::FailingArtifact;
 
 /// All policies.
 pub(super) async fn list(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
     let policies = site.store.read().await?.policies(&organization).await?;
@@ -46,7 +46,7 @@ pub(super) async fn list(
 
 /// A policy.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;

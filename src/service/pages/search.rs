@@ -12,13 +12,13 @@ use super::parts::urls::{self, EnvironmentLinks, artifact_link};
 use super::session::OrganizationPage;
 use crate::service::http::parameters::Parameters;
 use crate::service::search_results::{MAX_QUERY_CHARS, MIN_DIGITS, SearchResults};
-use crate::service::site::Site;
+use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
 use crate::store::search::{Artifact, MAX_SCANNED, PodRun, Trail};
 
 /// The results, in one group per kind.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

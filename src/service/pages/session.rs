@@ -73,11 +73,15 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let (organization, rest) = path_parameters::<Rest>(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let Session { user, .. } = require_session(app, &context, parts).await?;
+        let Session { mut user, .. } = require_session(app, &context, parts).await?;
         let permits = vec![run(app, &user.organization)?, use_connection(app, &user.organization).await?];
         context.admit(&user.organization, permits);
         if user.organization != organization {
             return Err(Refusal::NotFound);
+        }
+        // Before the page is read: it shows at least the changes until then.
+        if let Some(replica) = &app.replica_site {
+            user.replayed_until = replica.store.replayed_until().await?;
         }
         Ok(Self { organization, rest, user })
     }
@@ -236,6 +240,7 @@ pub(super) fn user(token: &Token, person: Option<&Person>, target: &str) -> Opti
         role: token.role,
         scope: token.scope.clone(),
         target: target.to_owned(),
+        replayed_until: None,
     })
 }
 

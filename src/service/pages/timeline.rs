@@ -19,7 +19,7 @@ use super::pure::changes::{
 use super::session::OrganizationPage;
 use crate::service::http::parameters::Parameters;
 use crate::service::intervals::{self, ReportGap, SnapshotGaps, view_time};
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 use crate::store;
 use crate::store::Transaction;
 use crate::store::search::Artifact;
@@ -27,7 +27,7 @@ use crate::store::timeline::{AvailableSnapshots, Snapshot};
 
 /// A page of the timeline.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {

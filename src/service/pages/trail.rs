@@ -15,12 +15,12 @@ use super::session::OrganizationPage;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{AttestationStatus, Trail, TrailCommit};
 use crate::service::operations::trails::FoundTrail;
-use crate::service::site::Site;
+use crate::service::site::PageSite;
 use crate::store::attestation_lists::AttestationSummary;
 
 /// The page; the compliance is the same as in `list trails`.
 pub(super) async fn page(
-    State(site): State<Site>,
+    State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: (flow, name), user, .. }: OrganizationPage<(String, String)>,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;

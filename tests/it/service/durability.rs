@@ -359,6 +359,9 @@ fn missing_database_exits_with_6_and_password_is_redacted() {
 fn invalid_options_exit_with_2() {
     for (args, text) in [
         (&["--database", "postgres://u:s3cret-passw0rd@h/d"][..], "SUPERCARGO_DATABASE"),
+        (&["--database-read", "postgres://u:s3cret-passw0rd@h/d"], "SUPERCARGO_DATABASE_READ"),
+        (&["--database-read", "postgres://u@h/d"], "SQLite has no replicas"),
+        (&["--database-password-file", "password"], "SQLite has no password file"),
         (&["--database", "mysql://u@h/d"], "sqlite:FILE"),
         (&["--public-url", "ftp://h"], "--public-url"),
         (&["--public-url", "https://u:p@h"], "--public-url"),

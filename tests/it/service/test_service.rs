@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use supercargo::process::listener::Bounds;
 use supercargo::process::tls;
 use supercargo::service::{Clock, Limits, Service, Setup};
-use supercargo::store::Timeouts;
+use supercargo::store::{DatabaseUrl, Timeouts};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -61,6 +61,10 @@ pub struct Options {
     pub tls: Option<(tls::Files, String)>,
     /// Overrides the URL of the database.
     pub database_url: Option<String>,
+    /// The URL of a replica.
+    pub database_read: Option<String>,
+    /// The file with the password.
+    pub password_file: Option<PathBuf>,
     /// Internal networks that notifications may be sent to.
     pub allowed_internal: &'static [&'static str],
     /// Creates a one-time sign-in link, as the demo does.
@@ -98,6 +102,8 @@ impl Default for Options {
             public_url: None,
             tls: None,
             database_url: None,
+            database_read: None,
+            password_file: None,
             allowed_internal: &[],
             invites: false,
             clock: Clock::default(),
@@ -137,11 +143,16 @@ pub struct Response {
 }
 
 pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
+    let parse = |url: String| -> DatabaseUrl {
+        let url: DatabaseUrl = url.parse().unwrap();
+        url.with_password_file(options.password_file.clone()).unwrap()
+    };
     Setup {
         listen: ([127, 0, 0, 1], 0).into(),
         tls: options.tls.as_ref().map(|(files, _)| files.clone()),
         admin_listen: ([127, 0, 0, 1], 0).into(),
-        database: options.database_url.clone().unwrap_or_else(|| database.url()).parse().unwrap(),
+        database: parse(options.database_url.clone().unwrap_or_else(|| database.url())),
+        database_read: options.database_read.clone().map(parse),
         bootstrap: Some(folder.join("bootstrap.yaml")),
         public_url: options.public_url.map(|url| url.parse().unwrap()),
         limits: options.limits,

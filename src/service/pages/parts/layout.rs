@@ -113,7 +113,7 @@ pub(crate) fn page_with_navigation(
                 main id="content" data-live[navigation.is_live] { (content) }
                 @if let Some(user) = user {
                     footer {
-                        p { "As of " (timestamp(site.now())) }
+                        p { "As of " (timestamp(user.replayed_until.unwrap_or_else(|| site.now()))) }
                         @if let Some(Alternate { url, command }) = navigation.alternate {
                             p { a href=(url) { "JSON" } ", or " code { (text(command)) } }
                         }
