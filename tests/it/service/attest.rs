@@ -339,7 +339,7 @@ async fn repository_does_not_share_the_verdict_lock_of_an_organization() {
     };
     let service = TestService::start_with(Database::postgres().await, options).await;
     // The verdict lock of acme.
-    let mut connection = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut connection = PgConnection::connect(&service.database.direct_url()).await.unwrap();
     let mut locking = connection.begin().await.unwrap();
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/acme', 0))";
     sqlx::query(lock).execute(&mut *locking).await.unwrap();

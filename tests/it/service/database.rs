@@ -46,14 +46,27 @@ impl Database {
         Self::Postgres { server, name }
     }
 
+    /// The URL for the service, through the pooler that `SUPERCARGO_TEST_POOLER` names.
     pub fn url(&self) -> String {
+        match std::env::var("SUPERCARGO_TEST_POOLER") {
+            Ok(pooler) if self.is_postgres() => self.url_at(&pooler),
+            _ => self.direct_url(),
+        }
+    }
+
+    /// The URL of this database at another server.
+    pub fn url_at(&self, server: &str) -> String {
+        let Self::Postgres { name, .. } = self else { panic!("expected PostgreSQL") };
+        let (start, end) = server.rsplit_once('/').unwrap();
+        let parameters = end.split_once('?').map_or(String::new(), |(_, p)| format!("?{p}"));
+        format!("{start}/{name}{parameters}")
+    }
+
+    /// The URL for the test.
+    pub fn direct_url(&self) -> String {
         match self {
             Self::Sqlite(_) => format!("sqlite:{}", self.file().display()),
-            Self::Postgres { server, name } => {
-                let (start, end) = server.rsplit_once('/').unwrap();
-                let parameters = end.split_once('?').map_or(String::new(), |(_, p)| format!("?{p}"));
-                format!("{start}/{name}{parameters}")
-            }
+            Self::Postgres { server, .. } => self.url_at(server),
         }
     }
 
@@ -66,7 +79,7 @@ impl Database {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         macro_rules! rows {
             ($connection:ty) => {{
-                let mut connection = <$connection>::connect(&self.url()).await.unwrap();
+                let mut connection = <$connection>::connect(&self.direct_url()).await.unwrap();
                 let rows = sqlx::raw_sql(sql).fetch_all(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
                 rows.iter()
@@ -127,7 +140,7 @@ impl Database {
                 connection.close().await.unwrap();
             }
             Self::Postgres { .. } => {
-                let mut connection = PgConnection::connect(&self.url()).await.unwrap();
+                let mut connection = PgConnection::connect(&self.direct_url()).await.unwrap();
                 sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
                 connection.close().await.unwrap();
             }

@@ -96,7 +96,7 @@ async fn organization_blocked_on_locks_does_not_block_others() {
     for token in [READER, ADMIN] {
         cookies.push(Browser::signed_in(&service, token).await.cookie.clone().unwrap());
     }
-    let mut locking = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut locking = PgConnection::connect(&service.database.direct_url()).await.unwrap();
     let mut lock = locking.begin().await.unwrap();
     for sql in [
         "LOCK TABLE attestations IN ACCESS EXCLUSIVE MODE",

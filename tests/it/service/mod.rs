@@ -40,6 +40,7 @@ mod operations;
 mod page_errors;
 mod pages;
 pub(crate) mod policies;
+mod postgres;
 pub mod process;
 mod provenance;
 mod query_cost;

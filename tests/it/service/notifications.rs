@@ -476,7 +476,7 @@ async fn notification_that_is_being_leased_is_not_merged() {
     for digit in ["ab"; 6].concat().chars() {
         swap(digit).await;
     }
-    let mut leasing = PgConnection::connect(&service.database.url()).await.unwrap();
+    let mut leasing = PgConnection::connect(&service.database.direct_url()).await.unwrap();
     let mut lease = leasing.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM notifications FOR UPDATE").execute(&mut *lease).await.unwrap();
     // The reports do not wait for the lease: the first is not merged, and the second is merged into the first.
@@ -526,7 +526,7 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
         transaction.commit().await.unwrap();
     };
     // Both replicas begin while the target is locked.
-    let mut blocking = PgConnection::connect(&database.url()).await.unwrap();
+    let mut blocking = PgConnection::connect(&database.direct_url()).await.unwrap();
     let mut lock = blocking.begin().await.unwrap();
     sqlx::query("SELECT 1 FROM targets FOR UPDATE").execute(&mut *lock).await.unwrap();
     let unlock = async {

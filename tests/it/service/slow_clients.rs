@@ -174,7 +174,7 @@ async fn disconnecting_clients_leave_the_service_consistent(database: Database) 
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
 async fn client_disconnect_during_begin_leaves_no_open_transaction() {
     let database = Database::postgres().await;
-    let (url, proxy_task) = proxy_with_slow_begin(&database.url()).await;
+    let (url, proxy_task) = proxy_with_slow_begin(&database.direct_url()).await;
     // Background tasks must not open transactions: their slow BEGIN would look like a leak.
     let hour = Duration::from_hours(1);
     let delivery = Delivery { interval: hour, ..Delivery::default() };
