@@ -286,7 +286,7 @@ CREATE TABLE artifact_runs (
 -- query.
 -- Running artifacts of an environment, and a single running artifact there or anywhere.
 CREATE INDEX artifact_runs_now ON artifact_runs (organization, environment, ended_at, fingerprint) WHERE ended_at IS NULL;
-CREATE INDEX artifact_runs_live ON artifact_runs (organization, fingerprint) WHERE ended_at IS NULL;
+CREATE INDEX artifact_runs_live ON artifact_runs (organization, ended_at, fingerprint) WHERE ended_at IS NULL;
 CREATE INDEX artifact_runs_started ON artifact_runs (organization, environment, first_snapshot);
 CREATE INDEX artifact_runs_ended ON artifact_runs (organization, environment, ended_at) WHERE ended_at IS NOT NULL;
 -- Ended artifacts of an organization: the last ones, and by full name. Image names are unbounded, and indexed up to the size
@@ -419,7 +419,7 @@ CREATE TABLE flow_templates (
 );
 
 CREATE UNIQUE INDEX flow_templates_open ON flow_templates (organization, flow) WHERE closed_at IS NULL;
-CREATE INDEX flow_templates_by_content ON flow_templates (organization, flow, sha256);
+CREATE INDEX flow_templates_by_content ON flow_templates (organization, flow, sha256, version);
 
 -- The repositories and images that flows own, as JSON; the open row applies.
 CREATE TABLE flow_ownerships (
@@ -606,7 +606,7 @@ CREATE TABLE attested_artifacts (
     FOREIGN KEY (organization, report) REFERENCES reported_artifacts (organization, id)
 );
 
-CREATE INDEX attested_artifacts_of ON attested_artifacts (organization, attestation);
+CREATE INDEX attested_artifacts_of ON attested_artifacts (organization, attestation, fingerprint);
 
 -- The latest attestation of an artifact by flow and name: the input of an evaluation.
 CREATE TABLE latest_attestations (

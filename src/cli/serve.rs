@@ -40,9 +40,7 @@ pub(super) struct Serve {
     /// File with the password of PostgreSQL, instead of in the URL; reread when it changes
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_DATABASE_PASSWORD_FILE")]
     database_password_file: Option<OsString>,
-    /// URL of a PostgreSQL replica, from which pages are read (default: SUPERCARGO_DATABASE_READ, which may contain a
-    /// password)
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = DATABASE_READ)]
     database_read: Option<String>,
     /// File with organizations, tokens, flows, environments and actions; reloaded on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
@@ -91,6 +89,8 @@ impl FromStr for Network {
 
 const DATABASE: &str = "Database URL: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE \
     (default: SUPERCARGO_DATABASE, which may contain a password, or sqlite:supercargo.db)";
+const DATABASE_READ: &str = "URL of a PostgreSQL replica, from which pages are read \
+    (default: SUPERCARGO_DATABASE_READ, which may contain a password)";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -83,7 +83,7 @@ impl Error {
 fn has_postgres_code(error: &sqlx::Error, codes: &[&str]) -> bool {
     let error = error.as_database_error();
     let error = error.filter(|error| error.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some());
-    error.and_then(|error| error.code()).is_some_and(|code| codes.contains(&&*code))
+    error.and_then(sqlx::error::DatabaseError::code).is_some_and(|code| codes.contains(&&*code))
 }
 
 /// Whether a lock of PostgreSQL was not available in time.

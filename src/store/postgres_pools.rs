@@ -137,19 +137,18 @@ impl PgPools {
     /// connection to the pool within the transaction. A pooler may wait for a connection of its own.
     async fn begin(&self, pool: &PgPool, begin: &Arc<str>) -> Result<PostgresTransaction, Error> {
         let (pool, begin) = (pool.clone(), Arc::clone(begin));
-        let beginning = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // Instead of a test before each use. Nothing has happened yet, so that a lost connection is replaced.
             for _ in 0..pool.size() {
                 match pool.begin_with(AssertSqlSafe(Arc::clone(&begin))).await {
                     Err(error) if is_lost_connection(&error) => {}
-                    begun => return begun,
+                    result => return result,
                 }
             }
             pool.begin_with(AssertSqlSafe(begin)).await
         });
-        let begun =
-            timeout(self.timeouts.connection, beginning).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        Ok(PostgresTransaction::new(begun.map_err(|_| sqlx::Error::WorkerCrashed)??))
+        let joined = timeout(self.timeouts.connection, task).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        Ok(PostgresTransaction::new(joined.map_err(|_| sqlx::Error::WorkerCrashed)??))
     }
 
     /// Waits for a statement that reads a token or a session. A transaction with timeouts would add a round trip to each

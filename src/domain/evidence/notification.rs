@@ -45,6 +45,7 @@ pub struct ActionName<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "one at a time is parsed and sent")]
 pub enum EventContent {
     /// An event of an environment.
     Environment(Content),

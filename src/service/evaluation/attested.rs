@@ -81,8 +81,8 @@ impl Evaluating<'_> {
         if evaluated.is_empty() {
             return Ok(());
         }
-        let changed = evaluated.iter().map(|(id, ..)| *id);
-        let at = now.after(Some(self.transaction.lock_environments(organization, changed).await?));
+        let ids = evaluated.iter().map(|(id, ..)| *id);
+        let at = now.after(Some(self.transaction.lock_environments(organization, ids).await?));
         for (id, environment, (.., expiry)) in &evaluated {
             if environment.is_in_progress {
                 self.transaction.add_expiry(organization, *id, *expiry).await?;

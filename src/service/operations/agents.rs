@@ -61,7 +61,7 @@ pub(crate) async fn read(
     let Some(environment) = transaction.environment_overview(organization, name).await? else {
         return Ok(None);
     };
-    let reporters = transaction.reporters(&organization, environment.id).await?;
+    let reporters = transaction.reporters(organization, environment.id).await?;
     drop(transaction);
     let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
     // A token may report one cluster with its identity and without.

@@ -16,6 +16,7 @@ use crate::store::environment_settings::EnvironmentSettings;
 
 /// An environment.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "the fields of the response")]
 pub(crate) struct Environment {
     org: String,
     name: String,

@@ -107,8 +107,8 @@ impl Transaction {
         const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
             ("snapshot", "snapshots", "received_at"),
             ("gap", "gaps", "to_at"),
-            ("artifact", "artifact_runs", "started_at"),
-            ("artifact-end", "artifact_runs", "ended_at"),
+            ("running-artifact", "artifact_runs", "started_at"),
+            ("running-artifact-end", "artifact_runs", "ended_at"),
             ("pod", "pod_runs", "started_at"),
             ("pod-end", "pod_runs", "ended_at"),
             ("verdict", "verdicts", "from_at"),

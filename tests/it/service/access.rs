@@ -102,15 +102,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/asserts/{org}/fingerprint/{fingerprint}: approve, read, admin
     GET /api/v2/attachments/{org}/{attestation_id}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/generic: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/jira: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/pull_request: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/snyk: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/sonar: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system: approve, read, admin
-    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}: approve, read, admin
+    GET /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}: approve, read, admin
     GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
     GET /api/v2/attestations/{org}: approve, read, admin
     GET /api/v2/audit/{org}: admin
@@ -142,14 +134,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     POST /api/v2/approvals/{org}/{flow_name}: approve, admin
     POST /api/v2/artifacts/{org}/{flow_name}/image-index: attest, admin
     POST /api/v2/artifacts/{org}/{flow_name}: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/custom: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/generic: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/jira: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/junit: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/pull_request: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/snyk: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/sonar: attest, admin
-    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/system: attest, admin
+    POST /api/v2/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}: attest, admin
     POST /api/v2/environments/{org}/{env_name}/policies: admin
     POST /api/v2/policies/{org}/check: approve, read, admin
     POST /api/v2/tokens/{org}: admin

@@ -242,9 +242,8 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (environment("allowed: [{image: a b, reason: r, author: a}]"), &["line 5", "invalid pattern"]),
         (environment("policies: [p]"), &["environments[0].policies[0]", "declares no policy \"p\""]),
         (
-            "    policies: [{name: 'environment:prod', text: '_schema: x/v1'}]
-    environments: [{name: prod, policy: {approval: true}}]"
-                .into(),
+            list("policies", "name: 'environment:prod', text: '_schema: x/v1'")
+                + "    environments: [{name: prod, policy: {approval: true}}]\n",
             &["environments[0].policy", "\"environment:prod\""],
         ),
         (list("policies", "name: p"), &["policies[0]", "exactly one of text and file"]),

@@ -474,7 +474,7 @@ async fn attestation_of_an_artifact_in_many_environments_queues_those_above_the_
     assert_eq!(counts(&service.database).await, ["COMPLIANT 120"]);
     let events =
         "SELECT kind || ' ' || COUNT(*) FROM events WHERE kind LIKE '%_ENV' GROUP BY kind ORDER BY kind";
-    assert_eq!(service.database.rows(events).await, ["ON_COMPLIANT_ENV 220", "ON_NON_COMPLIANT_ENV 220"]);
+    assert_eq!(service.database.rows(events).await, ["ON_COMPLIANT_ENV 170", "ON_NON_COMPLIANT_ENV 170"]);
 }
 
 async fn shutdown_leaves_queued_environments_to_the_next_start(database: Database) {

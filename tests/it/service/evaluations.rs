@@ -16,7 +16,24 @@ async fn environment(service: &TestService, name: &str) -> Value {
     json!([environment["state"], environment["evaluating"], environment["evaluation_failed"]])
 }
 
-/// Verdicts that cannot be read make the evaluation of an environment fail, as a defect would.
+/// A trigger that rejects verdicts on the environments `bad-*`.
+fn reject_verdicts(database: &Database) -> &'static str {
+    if database.is_postgres() {
+        "CREATE FUNCTION defect() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+           IF EXISTS (SELECT 1 FROM environments WHERE id = NEW.environment AND name LIKE 'bad-%') THEN
+             RAISE EXCEPTION 'defect';
+           END IF;
+           RETURN NEW;
+         END $$;
+         CREATE TRIGGER defect BEFORE INSERT ON verdicts FOR EACH ROW EXECUTE FUNCTION defect()"
+    } else {
+        "CREATE TRIGGER defect BEFORE INSERT ON verdicts
+           WHEN EXISTS (SELECT 1 FROM environments WHERE id = NEW.environment AND name LIKE 'bad-%')
+         BEGIN SELECT RAISE(ABORT, 'defect'); END"
+    }
+}
+
+/// Verdicts that the database rejects make the evaluation of an environment fail, as a defect would.
 async fn failing_environments_delay_no_other(database: Database) {
     const FAILING: usize = 110;
     let names: Vec<_> = (0..FAILING).map(|n| format!("bad-{n}")).chain(["good".to_owned()]).collect();
@@ -31,8 +48,7 @@ async fn failing_environments_delay_no_other(database: Database) {
     for name in &names {
         service.report(ADMIN, name, report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     }
-    let of = "WHERE environment IN (SELECT id FROM environments WHERE name LIKE 'bad-%')";
-    service.database.execute(&format!("UPDATE verdicts SET reasons = 'unreadable' {of}")).await;
+    service.database.execute(reject_verdicts(&service.database)).await;
     service.reload(&declared(2, "lint")).await;
     let reasons = "SELECT reasons FROM verdicts v JOIN environments e ON e.id = v.environment
                    WHERE e.name = 'good' AND until_at IS NULL";
@@ -48,7 +64,12 @@ async fn failing_environments_delay_no_other(database: Database) {
     assert_eq!(environment(&service, "bad-0").await, json!([false, true, true]));
     let page = Browser::read_page(&service, "/ui/acme/environments/bad-0").await;
     assert!(page.contains("evaluation failed"), "{page}");
-    service.database.execute(&format!("UPDATE verdicts SET reasons = '[]' {of}")).await;
+    let accept = if service.database.is_postgres() {
+        "DROP TRIGGER defect ON verdicts"
+    } else {
+        "DROP TRIGGER defect"
+    };
+    service.database.execute(accept).await;
     service.database.execute("UPDATE evaluation_queue SET due_at = 0").await;
     eventually("all are evaluated", async || failing(0).await).await;
     assert_eq!(environment(&service, "bad-0").await, json!([false, false, false]));

@@ -211,7 +211,7 @@ mod platform {
     use super::*;
 
     /// Reloads a page until the standby has replayed a change.
-    async fn reload_until(browser: &mut Browser, text: &str) {
+    async fn reload_until(browser: &mut Browser<'_>, text: &str) {
         let reloading = async { while !browser.get("/ui/acme").await.text.contains(text) {} };
         tokio::time::timeout(Duration::from_mins(1), reloading).await.expect(text);
     }

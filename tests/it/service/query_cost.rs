@@ -260,11 +260,12 @@ async fn insert_trails(database: &Database, (from, to): (i64, i64)) {
                         '{{}}', '{{}}', '{{}}', {superseded_by} FROM n"
         )
     };
+    let content = json!({"fingerprint": digest('a'), "filename": "cart"});
     let report = |id: &str, trail: &str, artifact: &str| {
         format!(
             "reported_artifacts (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by,
                                  content)
-             {n} SELECT {id}, 'acme', 'cart', {trail}, {artifact}, 'cart', 'app', i, 'ci', '{{}}' FROM n"
+             {n} SELECT {id}, 'acme', 'cart', {trail}, {artifact}, 'cart', 'app', i, 'ci', '{content}' FROM n"
         )
     };
     let attested = |artifact: &str, attestation: &str, trail: &str| {

@@ -2,7 +2,7 @@
 //! file is read.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::rule::ANY;
 use crate::domain::model::EnvironmentName;
@@ -55,12 +55,15 @@ impl InlinePolicy {
     pub fn file(&self) -> Result<String, serde_saphyr::ser::Error> {
         let attestations = self.attestations.iter().map(|required| {
             let mut rule = json!(required);
-            rule["type"] = json!(ANY);
+            if let Some(rule) = rule.as_object_mut() {
+                rule.insert("type".to_owned(), json!(ANY));
+            }
             rule
         });
-        let mut artifacts = json!({ "attestations": attestations.collect::<Vec<_>>() });
+        let mut artifacts = Map::new();
+        artifacts.insert("attestations".to_owned(), attestations.collect());
         if self.approval {
-            artifacts["approval"] = json!({ "required": true });
+            artifacts.insert("approval".to_owned(), json!({ "required": true }));
         }
         serde_saphyr::to_string(&json!({ "_schema": SCHEMA, "artifacts": artifacts }))
     }

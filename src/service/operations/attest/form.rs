@@ -39,14 +39,23 @@ impl PartialSchema for AttestationOfType {
 }
 
 impl ToSchema for AttestationOfType {
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        SentAttestation::<JunitFields>::schemas(schemas);
-        SentAttestation::<GenericFields>::schemas(schemas);
-        SentAttestation::<CustomFields>::schemas(schemas);
-        SentAttestation::<SystemFields>::schemas(schemas);
-        SentAttestation::<SnykFields>::schemas(schemas);
-        SentAttestation::<JiraFields>::schemas(schemas);
-        SentAttestation::<SonarFields>::schemas(schemas);
-        SentAttestation::<PullRequestFields>::schemas(schemas);
+    fn schemas(schemas: &mut Schemas) {
+        add::<JunitFields>(schemas);
+        add::<GenericFields>(schemas);
+        add::<CustomFields>(schemas);
+        add::<SystemFields>(schemas);
+        add::<SnykFields>(schemas);
+        add::<JiraFields>(schemas);
+        add::<SonarFields>(schemas);
+        add::<PullRequestFields>(schemas);
     }
+}
+
+type Schemas = Vec<(String, RefOr<Schema>)>;
+
+/// Adds the fields of a type, and what they refer to. The derived function does not add a parameter of a type.
+fn add<T: ToSchema>(schemas: &mut Schemas) {
+    SentAttestation::<T>::schemas(schemas);
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
 }

@@ -1,4 +1,7 @@
 //! Attests in a trail: operation 5, and the other types of the public client.
+//!
+//! All types share a route, whose last segment is the type. `data` reads what a type sends, `form` describes it in the
+//! OpenAPI document.
 
 pub(crate) mod data;
 mod form;

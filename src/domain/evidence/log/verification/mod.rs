@@ -271,8 +271,8 @@ impl Verifier {
         let lengths = [
             ("snapshot", has("snapshot")),
             ("gap", has("gap_from")),
-            ("artifact", length("artifacts_started")),
-            ("artifact-end", length("artifacts_ended")),
+            ("running-artifact", length("artifacts_started")),
+            ("running-artifact-end", length("artifacts_ended")),
             ("verdict", length("verdicts_started")),
             ("verdict-end", length("verdicts_ended")),
         ];

@@ -43,8 +43,14 @@ fn checked(entries: &[RecordedEntry]) -> String {
 #[test]
 fn unchanged_log_is_verified() {
     let entries = three();
-    let rows =
-        [("audit", 1), ("snapshot", 1), ("artifact", 2), ("verdict", 0), ("attestation", 1), ("policy", 0)];
+    let rows = [
+        ("audit", 1),
+        ("snapshot", 1),
+        ("running-artifact", 2),
+        ("verdict", 0),
+        ("attestation", 1),
+        ("policy", 0),
+    ];
     let rows = rows.into_iter().map(|(kind, rows)| (kind.to_owned(), rows)).collect();
     let head = verify(&entries, Some(entries[1].entry.head()), &rows);
     assert_eq!(head, Ok(entries[3].entry.head()));
