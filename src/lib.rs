@@ -1,4 +1,4 @@
-//! supercargo: reports the image digests that run in a Kubernetes cluster to a supply-chain compliance service.
+//! supercargo: reports the digests of the images running in a Kubernetes cluster to a supply-chain compliance service.
 //!
 //! Data flows in one direction: pods, [`cluster`], [`domain`], [`agent`], [`api`], over HTTP to the [`service`], and
 //! into its [`store`]. A module imports itself and lower layers, never another module of its own layer;
