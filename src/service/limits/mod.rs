@@ -1,4 +1,4 @@
-//! Limits of the service: what is limited, per token, per organization and in total, and how long a request waits.
+//! Limits of the service: what is limited, per organization and in total, and how long a request waits.
 //!
 //! Handlers and pages take a permit here before they read a body or use the store. The module decides neither
 //! evaluations nor records. `docs/security.md` has all limits in one table, which a test compares with the code. A limit

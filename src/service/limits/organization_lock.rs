@@ -15,8 +15,8 @@ use crate::store::Error;
 /// The limit that all of these locks enforce.
 const LIMIT: &str = "this organization has reached its limit of concurrent writes";
 
-/// A lock per organization: shared by reports and queued evaluations, exclusive for attestations, the bootstrap file and
-/// the retention. Each wait for it ends with [`Error::Busy`] after a timeout.
+/// A lock per organization: shared by reports and queued evaluations of whole environments, exclusive for attestations,
+/// their queued evaluations, the bootstrap file and the retention. Each wait for it ends with [`Error::Busy`] after a timeout.
 #[derive(Debug)]
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.
