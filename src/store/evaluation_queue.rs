@@ -14,7 +14,7 @@ use super::transaction::{
 };
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Expiry;
-use crate::domain::evidence::notification::Cause;
+use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// A queued environment.
@@ -61,6 +61,14 @@ pub struct QueueBacklog {
     pub oldest: Option<Timestamp>,
 }
 
+/// The end of a statement that queues environments.
+macro_rules! on_conflict {
+    () => {
+        " ORDER BY id ON CONFLICT (organization, environment)
+          DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL"
+    };
+}
+
 impl Transaction {
     /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
     /// artifacts, or of all. An environment that is queued already keeps its cause, and all of its artifacts are evaluated.
@@ -72,6 +80,12 @@ impl Transaction {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
+        // A changed rule may repair an environment whose evaluation failed; more evidence does not.
+        let end = if matches!(cause.kind, CauseKind::Policy | CauseKind::Bootstrap) {
+            concat!(on_conflict!(), ", due_at = 0")
+        } else {
+            on_conflict!()
+        };
         let cause = json(cause)?;
         let artifacts = artifacts.map(json).transpose()?;
         for_all!(
@@ -86,8 +100,7 @@ impl Transaction {
                 query.push(" AND snapshot > 0 AND name IN");
             },
             environments,
-            " ORDER BY id ON CONFLICT (organization, environment)
-              DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL"
+            end
         );
         Ok(())
     }

@@ -57,7 +57,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds artifacts to a flow; those that it has keep the time of their addition.
+    /// Adds artifacts to a flow; those that it has keep the time of their addition. A report without a trail does not replace
+    /// one with a trail, whose compliance counts.
     pub(super) async fn add_to_flow(
         &mut self,
         organization: &str,
@@ -68,8 +69,11 @@ impl Transaction {
             self,
             "INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at, modified_at, trail, report) ",
             " ON CONFLICT (organization, flow, fingerprint) DO UPDATE
-              SET modified_at = excluded.modified_at, trail = excluded.trail,
-                  report = COALESCE(excluded.report, flow_artifacts.report)",
+              SET modified_at = excluded.modified_at, trail = COALESCE(excluded.trail, flow_artifacts.trail),
+                  report = CASE WHEN excluded.trail IS NULL AND EXISTS
+                                  (SELECT 1 FROM reported_artifacts r WHERE r.organization = flow_artifacts.organization
+                                     AND r.id = flow_artifacts.report AND r.trail IS NOT NULL)
+                             THEN flow_artifacts.report ELSE COALESCE(excluded.report, flow_artifacts.report) END",
             artifacts,
             |values, artifact| {
                 values.push_bind(organization).push_bind(by.flow).push_bind(artifact.bytes().as_slice());

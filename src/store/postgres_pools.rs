@@ -4,20 +4,19 @@
 //! timeouts and locks are those of a transaction.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::error::is_lost_connection;
 use super::timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 use super::transaction::PostgresTransaction;
 use super::{Error, migrations};
-use crate::process::files::read_regular;
+use crate::process::files::{BlockingCall, read_regular};
 
 /// Separate pools: writers that wait for a lock must not starve readers, and neither may starve authentication.
 #[derive(Clone)]
@@ -28,7 +27,7 @@ pub struct PgPools {
     pub(super) writers: PgPool,
     begin_read: Arc<str>,
     begin_write: Arc<str>,
-    password_file: Option<Arc<Path>>,
+    password_file: Option<Arc<PasswordFile>>,
     timeouts: Timeouts,
 }
 
@@ -52,17 +51,24 @@ fn begin(mode: &str, timeouts: Timeouts) -> Arc<str> {
     ))
 }
 
-/// The password in a file, without white space around it.
-async fn read_password(file: &Path) -> Result<String, Error> {
-    let path = file.to_owned();
-    let reading = spawn_blocking(move || {
-        let password = String::from_utf8(read_regular(MAX_PASSWORD_BYTES, &path)?);
-        Ok(password.map_err(io::Error::other)?.trim().to_owned())
-    });
-    let read = timeout(READ_TIMEOUT, reading).await;
-    let read =
-        read.map_or_else(|elapsed| Err(elapsed.into()), |read| read.map_err(io::Error::other).flatten());
-    read.map_err(|error| Error::Password(file.to_owned(), error))
+/// A file with the password.
+struct PasswordFile {
+    path: PathBuf,
+    reading: BlockingCall<io::Result<String>>,
+}
+
+impl PasswordFile {
+    /// The password, without white space around it.
+    async fn read(&self) -> Result<String, Error> {
+        let path = self.path.clone();
+        let read = move || {
+            let password = String::from_utf8(read_regular(MAX_PASSWORD_BYTES, &path)?);
+            Ok(password.map_err(io::Error::other)?.trim().to_owned())
+        };
+        let read = self.reading.run(READ_TIMEOUT, read).await;
+        read.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(|error| Error::Password(self.path.clone(), error))
+    }
 }
 
 impl PgPools {
@@ -94,7 +100,9 @@ impl PgPools {
             writers: pool.connect_lazy_with(options),
             begin_read: begin(" ISOLATION LEVEL REPEATABLE READ READ ONLY", timeouts),
             begin_write: begin("", timeouts),
-            password_file: password_file.map(Arc::from),
+            password_file: password_file.map(|path| {
+                Arc::new(PasswordFile { path: path.to_owned(), reading: BlockingCall::default() })
+            }),
             timeouts,
         };
         pools.reread_password().await?;
@@ -117,7 +125,7 @@ impl PgPools {
     /// Uses the password in the file for new connections.
     pub(super) async fn reread_password(&self) -> Result<(), Error> {
         let Some(file) = &self.password_file else { return Ok(()) };
-        let password = read_password(file).await?;
+        let password = file.read().await?;
         for pool in self.all() {
             let options = pool.connect_options();
             pool.set_connect_options(PgConnectOptions::clone(&options).password(&password));

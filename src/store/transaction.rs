@@ -6,6 +6,7 @@ use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Error;
+use super::error::is_lost_connection;
 use super::log::pending::PendingLog;
 
 /// A transaction. Dropping it rolls it back.
@@ -252,7 +253,8 @@ impl Transaction {
             Self::Sqlite(SqliteTransaction { transaction, _permit, .. }) => transaction.commit().await?,
             Self::Postgres(PostgresTransaction { transaction, .. }) => {
                 transaction.commit().await.map_err(|error| match error {
-                    sqlx::Error::Database(_) => error.into(),
+                    // A pooler reports a lost connection as an error of the database.
+                    sqlx::Error::Database(_) if !is_lost_connection(&error) => error.into(),
                     error => Error::InDoubt(error),
                 })?;
             }

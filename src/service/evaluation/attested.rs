@@ -43,10 +43,12 @@ impl Evaluating<'_> {
             let attested = is_divisible.then_some(attested);
             return self.transaction.queue_evaluations(organization, names, attested, cause, now).await;
         }
+        // Only what runs: an attestation may name more artifacts.
+        let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
         let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
         let environments = || names.iter().map(String::as_str);
         let policies = self.app.site.policies.of(&mut self.transaction, organization, environments()).await?;
-        let allowed = self.transaction.allow_lists(organization, environments(), artifacts).await?;
+        let allowed = self.transaction.allow_lists(organization, environments(), &running).await?;
         let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut incomplete = BTreeSet::new();
@@ -57,7 +59,7 @@ impl Evaluating<'_> {
                 Affected::add(&mut affected, governed);
             }
         }
-        let evidence = self.transaction.evidence(organization, artifacts, &needs).await?;
+        let evidence = self.transaction.evidence(organization, &running, &needs).await?;
         let none = AllowList::default();
         let mut evaluated = Vec::new();
         for (id, environment) in affected {
@@ -73,9 +75,12 @@ impl Evaluating<'_> {
                 evaluated.push((id, environment, after));
             }
         }
+        // Queueing an environment that is in progress would begin its evaluation again.
+        evaluated.sort_by_key(|(_, environment, _)| !environment.is_in_progress);
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
-        self.transaction.queue_evaluations(organization, later, Some(attested), cause, now).await?;
+        let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
+        self.transaction.queue_evaluations(organization, later, of, cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
         self.transaction.queue_evaluations(organization, incomplete, None, cause, now).await?;
         if evaluated.is_empty() {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::{Evaluating, MAX_ARTIFACTS, MAX_ENVIRONMENTS};
@@ -64,20 +65,28 @@ async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(
 }
 
 /// Evaluates environments of an organization that a request has queued, for a short time: a small change is in effect when it
-/// is answered. The task evaluates the rest.
+/// is answered. A transaction that takes longer ends in a task of its own, and the queue has the rest.
 pub(crate) async fn evaluate_requested(app: &App, organization: &str) {
-    let deadline = Instant::now() + app.limits.requested_evaluation;
-    if let Err(error) = evaluate_of(app, organization, MAX_QUEUED, &|| Instant::now() >= deadline).await {
-        let organization = Escaped(organization);
-        tracing::warn!(
-            "{organization}: failed to evaluate environments after a change: {}",
-            describe(&error)
-        );
-    }
+    let within = app.limits.requested_evaluation;
+    let (app, organization) = (app.clone(), organization.to_owned());
+    let evaluating = tokio::spawn(async move {
+        let deadline = Instant::now() + within;
+        if let Err(error) = evaluate_of(&app, &organization, MAX_QUEUED, &|| Instant::now() >= deadline).await
+        {
+            log_failure(&organization, &error);
+        }
+    });
+    // An error is the end of the time, or of the process.
+    let _ = timeout(within, evaluating).await;
 }
 
-/// Evaluates the first queued environments until `stop`. Organizations have equal shares, and one that is busy does not stop
-/// the others. Returns whether it evaluated or postponed any.
+fn log_failure(organization: &str, error: &store::Error) {
+    let organization = Escaped(organization);
+    tracing::warn!("{organization}: failed to evaluate queued environments: {}", describe(error));
+}
+
+/// Evaluates the first queued environments until `stop`. Organizations have equal shares, and one that is busy or fails does
+/// not stop the others. Returns whether it evaluated or postponed any.
 ///
 /// # Errors
 ///
@@ -86,15 +95,19 @@ pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result
     let now = app.site.now();
     let organizations = app.site.store.read().await?.organizations_with_evaluations(now, MAX_QUEUED).await?;
     let share = MAX_QUEUED / organizations.len().max(1);
-    let (mut has_changed, mut busy) = (false, None);
+    let (mut has_changed, mut failure) = (false, None);
     for organization in &organizations {
         match evaluate_of(app, organization, share, &stop).await {
             Ok(is_changed) => has_changed |= is_changed,
-            Err(error @ store::Error::Busy(_)) => busy = Some(error),
-            Err(error) => return Err(error),
+            Err(error) => {
+                if !matches!(error, store::Error::Busy(_)) {
+                    log_failure(organization, &error);
+                }
+                failure = Some(error);
+            }
         }
     }
-    busy.filter(|_| !has_changed).map_or(Ok(has_changed), Err)
+    failure.filter(|_| !has_changed).map_or(Ok(has_changed), Err)
 }
 
 /// The same for one organization, and at most `limit` environments.

@@ -206,6 +206,14 @@ async fn trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_tr
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
     report_in("t1").await;
     assert_eq!(verdicts(&service).await, [not]);
+    // A later report without a trail, and a trail of another flow that complies, do not hide it.
+    let without_trail = json!({"fingerprint": digest('a'), "filename": "cart:1", "git_commit": "c".repeat(40),
+                               "build_url": "https://x", "commit_url": "https://x"});
+    let request = service.request(Method::POST, ADMIN, "/artifacts/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(without_trail.to_string());
+    Response::from_request(request).await.expect(201);
+    attest(&service, "web", "t1", "unit", 'a', 0).await;
+    assert_eq!(verdicts(&service).await, [not]);
 }
 
 async fn namespaces_and_approvals_are_evaluated(database: Database) {

@@ -212,7 +212,7 @@ impl Assessment<'_> {
 }
 
 /// Maximum number of reasons of a verdict for each policy.
-const MAX_REASONS: usize = 100;
+const MAX_REASONS: usize = 20;
 
 impl Evaluation {
     /// Evaluates an environment by its requirements and the evidence for its artifacts. Artifacts without evidence have no
