@@ -19,8 +19,8 @@ const NOISY: &str = "noisy";
 const ENVIRONMENTS: u64 = 3;
 const ARTIFACTS: u64 = 10_000;
 
-/// Artifacts of one attestation, as many as a request of 1 MiB can name.
-const ATTESTED: u64 = 15_000;
+/// Artifacts of one attestation, as many as it can name.
+const ATTESTED: u64 = 1_000;
 
 /// Duration of a measurement, in which the attesters send many requests.
 const DURATION: Duration = Duration::from_secs(15);
@@ -44,8 +44,9 @@ pub(super) fn measure(engine: &Engine, budgets: &mut Budgets) {
     let heartbeats = |tenant: &mut Tenant| sample(|| tenant.heartbeat());
     heartbeats(&mut tenant).print("heartbeat, alone", "");
     let attester = |client: &mut Client, n: u64| {
-        let first = n % 2 * ATTESTED;
-        client.attest((n / 2).is_multiple_of(2), first..first + ATTESTED).status.is_success()
+        let attestations = ENVIRONMENTS * ARTIFACTS / ATTESTED;
+        let first = n % attestations * ATTESTED;
+        client.attest((n / attestations).is_multiple_of(2), first..first + ATTESTED).status.is_success()
     };
     let (beside, accepted) = beside(vec![client], attester, || heartbeats(&mut tenant));
     let note = format!("{accepted} attestations");
