@@ -60,7 +60,10 @@ async fn start_waits_for_the_migration_of_another_process() {
 /// Whether PostgreSQL returned this code.
 fn has_code(error: &Error, code: &str) -> bool {
     let error = error.source().and_then(|error| error.downcast_ref::<sqlx::Error>());
-    error.and_then(sqlx::Error::as_database_error).and_then(|error| error.code()).is_some_and(|is| is == code)
+    error
+        .and_then(sqlx::Error::as_database_error)
+        .and_then(sqlx::error::DatabaseError::code)
+        .is_some_and(|is| is == code)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -117,7 +117,10 @@ async fn workload_of_a_pod_cannot_be_removed(database: Database) {
         }
     };
     let error = removed.unwrap_err();
-    assert!(error.as_database_error().is_some_and(|error| error.is_foreign_key_violation()), "{error}");
+    assert!(
+        error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation),
+        "{error}"
+    );
     store.close().await;
 }
 
