@@ -181,7 +181,9 @@ async fn record(
     let at = now.after(Some(stored.changed_at));
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
-    if let Some(last) = stored.last_report_at.filter(|last| now.distance(*last) > longest) {
+    // Only reports end a silence: an evaluation by a replica whose clock is ahead is none.
+    let reported_at = now.after(stored.last_report_at);
+    if let Some(last) = stored.last_report_at.filter(|last| reported_at.distance(*last) > longest) {
         transaction.insert_gap(organization, stored.id, last, at).await?;
     }
     let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);

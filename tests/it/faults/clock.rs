@@ -123,10 +123,10 @@ async fn records_of_an_environment_get_different_times_from_a_clock_behind(datab
     service.report(REPORTER, "prod", report_of('a')).await.expect(200);
     attest(1).await;
     service.report(REPORTER, "prod", report_of('a')).await.expect(200);
-    assert_ordered(&service.database, 1, 1).await;
-    let times = "SELECT CAST(from_at AS TEXT) FROM verdicts UNION ALL SELECT CAST(to_at AS TEXT) FROM gaps";
-    let times = service.database.rows(times).await;
-    assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), 4, "{times:?}");
+    // The reports were continuous.
+    assert_ordered(&service.database, 1, 0).await;
+    let times = service.database.rows("SELECT CAST(from_at AS TEXT) FROM verdicts").await;
+    assert_eq!(times.iter().collect::<BTreeSet<_>>().len(), 3, "{times:?}");
     log(&service, &["verify"]).await.expect(0, &[]);
 }
 
