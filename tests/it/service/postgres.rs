@@ -148,7 +148,8 @@ async fn replica_that_lost_its_lease_cannot_commit() {
     let (mut one, mut other) = (store.write().await.unwrap(), store.write().await.unwrap());
     assert!(one.lease_task("retention", first, now).await.unwrap());
     let committing = async {
-        let waiting = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_locks WHERE NOT granted";
+        let waiting = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
         eventually("the other waits", async || database.rows(waiting).await == ["1"]).await;
         one.commit().await.unwrap();
     };
