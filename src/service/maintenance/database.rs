@@ -8,10 +8,10 @@ use tokio_util::sync::CancellationToken;
 use super::periodic::repeat;
 use crate::service::app::App;
 
-/// Interval of both.
+/// How long a write-ahead log grows, and a rotated password is not used yet.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Runs until `shutdown`.
+/// Runs the one that the database needs, until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let store = &app.site.store;
     if store.has_single_writer() {
