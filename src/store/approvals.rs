@@ -188,15 +188,10 @@ impl Transaction {
         organization: &str,
         commits: &[String],
     ) -> Result<BTreeMap<String, BTreeSet<Fingerprint>>, Error> {
-        let rows: Vec<(String, Fingerprint)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT commit_sha, fingerprint FROM provenance WHERE organization = ");
-                query.push_bind(organization).push(" AND commit_sha IN");
-            },
-            commits.iter().cloned(),
-            ""
-        );
+        const SELECT: &str =
+            "SELECT commit_sha, fingerprint FROM provenance WHERE organization = ? AND commit_sha IN (?)";
+        let rows: Vec<(String, Fingerprint)> =
+            fetch_for_all!(self, SELECT, commits.iter().cloned(), organization);
         let mut built: BTreeMap<String, BTreeSet<Fingerprint>> = BTreeMap::new();
         for (commit, artifact) in rows {
             built.entry(commit).or_default().insert(artifact);

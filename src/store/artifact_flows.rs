@@ -89,20 +89,14 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, Vec<GitCommit>>, Error> {
-        let rows: Vec<(Fingerprint, Json<GitCommit>)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT l.fingerprint, a.git_commit_info
-                     FROM latest_attestations l
-                       JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
-                     WHERE a.git_commit_info IS NOT NULL AND l.organization = ",
-                );
-                query.push_bind(organization).push(" AND l.fingerprint IN");
-            },
-            artifacts.iter().copied(),
-            " ORDER BY l.created_at, l.attestation"
-        );
+        const SELECT: &str = "
+            SELECT l.fingerprint, a.git_commit_info
+            FROM latest_attestations l
+              JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
+            WHERE a.git_commit_info IS NOT NULL AND l.organization = ? AND l.fingerprint IN (?)
+            ORDER BY l.created_at, l.attestation";
+        let rows: Vec<(Fingerprint, Json<GitCommit>)> =
+            fetch_for_all!(self, SELECT, artifacts.iter().copied(), organization);
         let mut commits: HashMap<Fingerprint, Vec<GitCommit>> = HashMap::new();
         for (artifact, Json(commit)) in rows {
             commits.entry(artifact).or_default().push(commit);
@@ -116,39 +110,24 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, KnownArtifact>, Error> {
+        const SELECT: &str = "
+            SELECT fingerprint, flow, commit_sha, commit_url FROM provenance
+            WHERE organization = ? AND fingerprint IN (?) ORDER BY recorded_at";
+        const FLOW_ARTIFACTS: &str = "
+            SELECT f.fingerprint, f.flow, t.name AS trail, f.modified_at, r.content
+            FROM flow_artifacts f
+              LEFT JOIN trails t ON t.organization = f.organization AND t.id = f.trail
+              LEFT JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+            WHERE f.organization = ? AND f.fingerprint IN (?)";
         let keys = || artifacts.iter().copied();
         let mut known: HashMap<Fingerprint, KnownArtifact> = HashMap::new();
-        let origins: Vec<OriginRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT fingerprint, flow, commit_sha, commit_url FROM provenance WHERE organization = ",
-                );
-                query.push_bind(organization).push(" AND fingerprint IN");
-            },
-            keys(),
-            " ORDER BY recorded_at"
-        );
+        let origins: Vec<OriginRow> = fetch_for_all!(self, SELECT, keys(), organization);
         for row in origins {
             let artifact = known.entry(row.fingerprint).or_default();
             (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
                 (Some(row.flow), row.commit_sha, row.commit_url);
         }
-        let rows: Vec<FlowRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT f.fingerprint, f.flow, t.name AS trail, f.modified_at, r.content
-                     FROM flow_artifacts f
-                       LEFT JOIN trails t ON t.organization = f.organization AND t.id = f.trail
-                       LEFT JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
-                     WHERE f.organization = ",
-                );
-                query.push_bind(organization).push(" AND f.fingerprint IN");
-            },
-            keys(),
-            ""
-        );
+        let rows: Vec<FlowRow> = fetch_for_all!(self, FLOW_ARTIFACTS, keys(), organization);
         for row in rows {
             let FlowRow { fingerprint, flow, trail, modified_at, content } = row;
             let report = content.map(|content| serde_json::from_str(&content)).transpose();

@@ -56,33 +56,18 @@ impl Transaction {
         artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<AssertedFlows, Error> {
+        const SELECT: &str = "
+            SELECT l.fingerprint, l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant,
+                   a.has_verdict, a.targets
+            FROM latest_attestations l
+              JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
+            WHERE l.organization = ? AND l.fingerprint IN (?) ORDER BY a.created_at, a.id";
+        const REPORTED_ARTIFACTS: &str = "
+            SELECT fingerprint, flow, trail, name, template_name FROM reported_artifacts
+            WHERE organization = ? AND fingerprint IN (?) ORDER BY created_at, id";
         let keys = || artifacts.iter().copied();
-        let own: Vec<OwnRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT l.fingerprint, l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant,
-                            a.has_verdict, a.targets
-                     FROM latest_attestations l
-                       JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
-                     WHERE l.organization = ",
-                );
-                query.push_bind(organization).push(" AND l.fingerprint IN");
-            },
-            keys(),
-            " ORDER BY a.created_at, a.id"
-        );
-        let reported: Vec<ReportedRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT fingerprint, flow, trail, name, template_name FROM reported_artifacts WHERE organization = ",
-                );
-                query.push_bind(organization).push(" AND fingerprint IN");
-            },
-            keys(),
-            " ORDER BY created_at, id"
-        );
+        let own: Vec<OwnRow> = fetch_for_all!(self, SELECT, keys(), organization);
+        let reported: Vec<ReportedRow> = fetch_for_all!(self, REPORTED_ARTIFACTS, keys(), organization);
         let is_wanted = |of: &str| flow.is_none_or(|flow| flow == of);
         let mut attested: Vec<(Key, LatestAttestation, Uuid)> = Vec::new();
         for OwnRow { fingerprint: artifact, flow, attestation } in own {
@@ -150,32 +135,18 @@ impl Transaction {
         organization: &str,
         ids: &BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, Trail>, Error> {
-        let rows: Vec<TrailRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(COLUMNS).push(" FROM trails t WHERE t.organization = ").push_bind(organization);
-                query.push(" AND t.id IN");
-            },
-            ids.iter().copied(),
-            ""
-        );
+        const SELECT: &str = "
+            SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations a
+            WHERE superseded_by IS NULL AND targets = '[]'
+              AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
+                              WHERE x.organization = a.organization AND x.attestation = a.id)
+              AND organization = ? AND trail IN (?) ORDER BY created_at, id";
+        let select = format!("{COLUMNS} FROM trails t WHERE t.organization = ? AND t.id IN (?)");
+        let rows: Vec<TrailRow> = fetch_for_all!(self, select, ids.iter().copied(), organization);
         let parse = |row: TrailRow| row.parse().map(|trail| (trail.id, trail));
         let mut by_id = rows.into_iter().map(parse).collect::<Result<HashMap<_, _>, _>>()?;
-        let attestations: Vec<AttestationRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations a
-                     WHERE superseded_by IS NULL AND targets = '[]'
-                       AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
-                                       WHERE x.organization = a.organization AND x.attestation = a.id)
-                       AND organization = ",
-                );
-                query.push_bind(organization).push(" AND trail IN");
-            },
-            ids.iter().copied(),
-            " ORDER BY created_at, id"
-        );
+        let attestations: Vec<AttestationRow> =
+            fetch_for_all!(self, SELECT, ids.iter().copied(), organization);
         for row in attestations {
             if let Some(trail) = by_id.get_mut(&row.trail) {
                 trail.latest.push(row.into());

@@ -184,10 +184,10 @@ impl Transaction {
                 query.push(" AND ended_at IS NOT NULL AND ended_at > ").push_bind(at.micros());
                 query.push(") r CROSS JOIN workloads w CROSS JOIN ").push(digests);
                 query.push(" d WHERE w.organization = ").push_bind(organization);
-                query.push(" AND w.hash = r.workload AND d.value IN");
+                query.push(" AND w.hash = r.workload AND d.value IN (");
             },
             artifacts.iter().map(Fingerprint::to_string),
-            ""
+            ")"
         );
         let mut owners: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         for (namespace, digest, Json(references)) in rows {
@@ -206,6 +206,8 @@ impl Transaction {
         environment: Uuid,
         at: Timestamp,
     ) -> Result<(Vec<Pod>, HashMap<Fingerprint, PodWorkload>), Error> {
+        const SELECT: &str =
+            "SELECT hash, digests, owners FROM workloads WHERE organization = ? AND hash IN (?)";
         let rows: Vec<PodRow> = rows!(
             self,
             "namespace, pod, created_at, hex(workload)",
@@ -233,15 +235,7 @@ impl Transaction {
             ))
         });
         let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
-        let rows: Vec<WorkloadRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT hash, digests, owners FROM workloads WHERE organization = ");
-                query.push_bind(organization).push(" AND hash IN");
-            },
-            hashes.iter().copied(),
-            ""
-        );
+        let rows: Vec<WorkloadRow> = fetch_for_all!(self, SELECT, hashes.iter().copied(), organization);
         Ok((pods, rows.into_iter().map(|WorkloadRow { hash, workload }| (hash, workload)).collect()))
     }
 

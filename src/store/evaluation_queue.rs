@@ -61,14 +61,6 @@ pub struct QueueBacklog {
     pub oldest: Option<Timestamp>,
 }
 
-/// The end of a statement that queues environments.
-macro_rules! on_conflict {
-    () => {
-        " ORDER BY id ON CONFLICT (organization, environment)
-          DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL"
-    };
-}
-
 impl Transaction {
     /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
     /// artifacts, or of all. An environment that is queued already keeps its cause, and all of its artifacts are evaluated.
@@ -81,27 +73,20 @@ impl Transaction {
         at: Timestamp,
     ) -> Result<(), Error> {
         // A changed rule may repair an environment whose evaluation failed; more evidence does not.
-        let end = if matches!(cause.kind, CauseKind::Policy | CauseKind::Bootstrap) {
-            concat!(on_conflict!(), ", due_at = 0")
-        } else {
-            on_conflict!()
+        let due = match cause.kind {
+            CauseKind::Policy | CauseKind::Bootstrap => ", due_at = 0",
+            _ => "",
         };
+        let insert = format!(
+            "INSERT INTO evaluation_queue (organization, environment, cause, queued_at, artifacts)
+             SELECT organization, id, ?, ?, ? FROM environments
+             WHERE organization = ? AND snapshot > 0 AND name IN (?) ORDER BY id
+             ON CONFLICT (organization, environment)
+             DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL{due}"
+        );
         let cause = json(cause)?;
         let artifacts = artifacts.map(json).transpose()?;
-        for_all!(
-            self,
-            |query| {
-                query.push(
-                    "INSERT INTO evaluation_queue (organization, environment, cause, queued_at, artifacts)",
-                );
-                query.push(" SELECT organization, id, ").push_bind(&cause).push(", ").push_bind(at.micros());
-                query.push(", ").push_bind(&artifacts);
-                query.push(" FROM environments WHERE organization = ").push_bind(organization);
-                query.push(" AND snapshot > 0 AND name IN");
-            },
-            environments,
-            end
-        );
+        for_all!(self, insert, environments, &cause, at, &artifacts, organization);
         Ok(())
     }
 
@@ -169,23 +154,17 @@ impl Transaction {
     ) -> Result<Vec<Uuid>, Error> {
         let artifacts = json(artifacts)?;
         // PostgreSQL: does not wait for a replica that is evaluating them.
-        let end = match self {
-            Self::Sqlite(_) => ") RETURNING environment",
-            Self::Postgres(_) => " FOR UPDATE SKIP LOCKED) RETURNING environment",
+        let lock = match self {
+            Self::Sqlite(_) => "",
+            Self::Postgres(_) => "FOR UPDATE SKIP LOCKED",
         };
-        let taken: Vec<(Uuid,)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("DELETE FROM evaluation_queue WHERE organization = ").push_bind(organization);
-                query.push(
-                    " AND environment IN (SELECT environment FROM evaluation_queue WHERE organization = ",
-                );
-                query.push_bind(organization).push(" AND artifacts = ").push_bind(&artifacts);
-                query.push(" AND environment IN");
-            },
-            environments,
-            end
+        let delete = format!(
+            "DELETE FROM evaluation_queue WHERE organization = ? AND environment IN (
+               SELECT environment FROM evaluation_queue
+               WHERE organization = ? AND artifacts = ? AND environment IN (?) {lock}) RETURNING environment"
         );
+        let taken: Vec<(Uuid,)> =
+            fetch_for_all!(self, delete, environments, organization, organization, &artifacts);
         Ok(taken.into_iter().map(|(environment,)| environment).collect())
     }
 
@@ -258,15 +237,10 @@ impl Transaction {
         environments: impl IntoIterator<Item = Uuid>,
         due_at: Timestamp,
     ) -> Result<(), Error> {
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE evaluation_queue SET attempts = attempts + 1, due_at = ");
-                query.push_bind(due_at.micros()).push(" WHERE organization = ").push_bind(organization);
-                query.push(" AND environment IN");
-            },
-            environments
-        );
+        const UPDATE: &str = "
+            UPDATE evaluation_queue SET attempts = attempts + 1, due_at = ?
+            WHERE organization = ? AND environment IN (?)";
+        for_all!(self, UPDATE, environments, due_at, organization);
         Ok(())
     }
 

@@ -154,10 +154,10 @@ impl Transaction {
                 for environment in &environments {
                     list.push_bind(*environment);
                 }
-                query.push(") AND target IN");
+                query.push(") AND target IN (");
             },
             targets,
-            ""
+            ")"
         );
         let mut waiting: HashMap<Group, Vec<Uuid>> = HashMap::new();
         for row in rows {
@@ -175,30 +175,19 @@ impl Transaction {
         organization: &str,
         ids: impl Iterator<Item = Uuid>,
     ) -> Result<HashMap<Group, i64>, Error> {
-        // CASE, so that the primary key is used, and no index of pending rows. Skips rows that a replica is leasing.
-        let end = match self {
-            Self::Sqlite(_) => " AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END",
-            Self::Postgres(_) => {
-                " AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END
-                  FOR UPDATE SKIP LOCKED"
-            }
+        const DELETE: &str = "DELETE FROM notifications WHERE organization = ? AND id IN (?)";
+        // Skips rows that a replica is leasing.
+        let lock = match self {
+            Self::Sqlite(_) => "",
+            Self::Postgres(_) => "FOR UPDATE SKIP LOCKED",
         };
-        let rows: Vec<WaitingRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(SELECT_ROWS).push_bind(organization).push(" AND id IN");
-            },
-            ids,
-            end
+        // CASE, so that the primary key is used, and no index of pending rows.
+        let select = format!(
+            "{SELECT_ROWS}? AND id IN (?)
+             AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END {lock}"
         );
-        for_all!(
-            self,
-            |query| {
-                query.push("DELETE FROM notifications WHERE organization = ").push_bind(organization);
-                query.push(" AND id IN");
-            },
-            rows.iter().map(|row| row.id)
-        );
+        let rows: Vec<WaitingRow> = fetch_for_all!(self, select, ids, organization);
+        for_all!(self, DELETE, rows.iter().map(|row| row.id), organization);
         rows.into_iter().map(|row| Ok((row.group()?, row.merged_events))).collect()
     }
 

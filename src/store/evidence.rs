@@ -202,19 +202,11 @@ impl Transaction {
         organization: &str,
         artifacts: Vec<Fingerprint>,
     ) -> Result<Vec<ReportedRow>, Error> {
-        Ok(fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT f.fingerprint, f.flow, r.trail
-                     FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
-                     WHERE f.organization = ",
-                );
-                query.push_bind(organization).push(" AND f.fingerprint IN");
-            },
-            artifacts,
-            ""
-        ))
+        const SELECT: &str = "
+            SELECT f.fingerprint, f.flow, r.trail
+            FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+            WHERE f.organization = ? AND f.fingerprint IN (?)";
+        Ok(fetch_for_all!(self, SELECT, artifacts, organization))
     }
 
     /// The latest attestation of each needed flow and name, in the order of recording. May return more: flows and names are
@@ -291,10 +283,10 @@ impl Transaction {
                     }
                     query.push("))");
                 }
-                query.push(" AND environment IN");
+                query.push(" AND environment IN (");
             },
             environments,
-            ""
+            ")"
         );
         for row in rows {
             let (environment, entry) = row.parse()?;
@@ -309,15 +301,8 @@ impl Transaction {
         organization: &str,
         attestations: BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, (u32, u32)>, Error> {
-        let rows: Vec<(Uuid, String)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT id, results FROM attestations WHERE organization = ");
-                query.push_bind(organization).push(" AND id IN");
-            },
-            attestations,
-            ""
-        );
+        const SELECT: &str = "SELECT id, results FROM attestations WHERE organization = ? AND id IN (?)";
+        let rows: Vec<(Uuid, String)> = fetch_for_all!(self, SELECT, attestations, organization);
         let sum = |(id, results): (Uuid, String)| {
             let results: Vec<JunitResult> = serde_json::from_str(&results)
                 .map_err(|_| Error::Unreadable("the results of an attestation"))?;
@@ -333,17 +318,10 @@ impl Transaction {
         organization: &str,
         attestations: BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, Vec<String>>, Error> {
-        let rows: Vec<(Uuid, Json<GitCommit>)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT id, git_commit_info FROM attestations WHERE git_commit_info IS NOT NULL AND organization = ",
-                );
-                query.push_bind(organization).push(" AND id IN");
-            },
-            attestations,
-            ""
-        );
+        const SELECT: &str = "
+            SELECT id, git_commit_info FROM attestations
+            WHERE git_commit_info IS NOT NULL AND organization = ? AND id IN (?)";
+        let rows: Vec<(Uuid, Json<GitCommit>)> = fetch_for_all!(self, SELECT, attestations, organization);
         let authors = |(id, Json(commit)): (Uuid, Json<GitCommit>)| {
             let names = commit.author.iter().chain(&commit.author_username);
             (id, names.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()).collect())
@@ -357,18 +335,10 @@ impl Transaction {
         organization: &str,
         artifacts: impl IntoIterator<Item = Fingerprint>,
     ) -> Result<Vec<(Fingerprint, ApprovalEvidence)>, Error> {
-        let rows: Vec<ApprovedRow> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT target, environment, created_by, content FROM approvals WHERE organization = ",
-                );
-                query.push_bind(organization);
-                query.push(" AND closed_at IS NULL AND state = 'APPROVED' AND target IN");
-            },
-            artifacts,
-            ""
-        );
+        const SELECT: &str = "
+            SELECT target, environment, created_by, content FROM approvals
+            WHERE organization = ? AND closed_at IS NULL AND state = 'APPROVED' AND target IN (?)";
+        let rows: Vec<ApprovedRow> = fetch_for_all!(self, SELECT, artifacts, organization);
         let parse = |ApprovedRow { target, environment, created_by, content: Json(content) }: ApprovedRow| {
             let environment = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
             let environment = environment.map_err(|_| Error::Unreadable("an environment's name"))?;

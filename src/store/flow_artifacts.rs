@@ -77,19 +77,11 @@ impl Transaction {
     ) -> Result<BTreeSet<Fingerprint>, Error> {
         let mut found = BTreeSet::new();
         for table in ["attested_artifacts", "reported_artifacts"] {
-            let rows: Vec<(Fingerprint,)> = fetch_for_all!(
-                self,
-                |query| {
-                    query
-                        .push("SELECT fingerprint FROM ")
-                        .push(table)
-                        .push(" WHERE trail = ")
-                        .push_bind(trail);
-                    query.push(" AND organization = ").push_bind(organization).push(" AND fingerprint IN");
-                },
-                artifacts.iter().copied(),
-                ""
+            let select = format!(
+                "SELECT fingerprint FROM {table} WHERE trail = ? AND organization = ? AND fingerprint IN (?)"
             );
+            let rows: Vec<(Fingerprint,)> =
+                fetch_for_all!(self, select, artifacts.iter().copied(), trail, organization);
             found.extend(rows.into_iter().map(|(artifact,)| artifact));
         }
         Ok(found)

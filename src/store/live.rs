@@ -260,18 +260,10 @@ impl Transaction {
         repository: Uuid,
         artifacts: BTreeSet<Fingerprint>,
     ) -> Result<Vec<BuiltArtifact>, Error> {
-        Ok(fetch_for_all!(
-            self,
-            |query| {
-                query
-                    .push("SELECT fingerprint, commit_sha, commit_url FROM provenance WHERE organization = ");
-                query.push_bind(organization);
-                // Excludes the index on repositories: PostgreSQL underestimates their artifacts and reads all of them.
-                query.push(" AND repository IS NOT DISTINCT FROM ").push_bind(repository);
-                query.push(" AND fingerprint IN");
-            },
-            artifacts,
-            " ORDER BY fingerprint"
-        ))
+        // Excludes the index on repositories: PostgreSQL underestimates their artifacts and reads all of them.
+        const SELECT: &str = "
+            SELECT fingerprint, commit_sha, commit_url FROM provenance
+            WHERE organization = ? AND repository IS NOT DISTINCT FROM ? AND fingerprint IN (?) ORDER BY fingerprint";
+        Ok(fetch_for_all!(self, SELECT, artifacts, organization, repository))
     }
 }

@@ -110,15 +110,9 @@ impl Transaction {
         organization: &str,
         environments: &[Uuid],
     ) -> Result<Vec<EnvironmentOverview>, Error> {
-        let rows: Vec<EnvironmentOverview> = fetch_for_all!(
-            self,
-            |query| query
-                .push(select_environments!("e.organization = "))
-                .push_bind(organization)
-                .push(" AND e.id IN"),
-            environments.iter().copied(),
-            ""
-        );
+        const SELECT: &str = select_environments!("e.organization = ? AND e.id IN (?)");
+        let rows: Vec<EnvironmentOverview> =
+            fetch_for_all!(self, SELECT, environments.iter().copied(), organization);
         let mut rows: HashMap<Uuid, _> = rows.into_iter().map(|row| (row.id, row)).collect();
         Ok(environments.iter().filter_map(|id| rows.remove(id)).collect())
     }
@@ -141,20 +135,12 @@ impl Transaction {
         since: Timestamp,
     ) -> Result<EventsPerHour, Error> {
         // Integer division on both databases.
-        let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT environment, (occurred_at - ").push_bind(since.micros());
-                query.push(
-                    ") / 3600000000, COUNT(*) FROM events
-                     WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ",
-                );
-                query.push_bind(since.micros());
-                query.push(" AND organization = ").push_bind(organization).push(" AND environment IN");
-            },
-            environments.iter().map(|environment| environment.id),
-            " GROUP BY 1, 2"
-        );
+        const SELECT: &str = "
+            SELECT environment, (occurred_at - ?) / 3600000000, COUNT(*) FROM events
+            WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ?
+              AND organization = ? AND environment IN (?) GROUP BY 1, 2";
+        let ids = environments.iter().map(|environment| environment.id);
+        let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(self, SELECT, ids, since, since, organization);
         Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
     }
 }

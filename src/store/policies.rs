@@ -79,12 +79,6 @@ struct EnvironmentPolicyRow {
     version: i64,
 }
 
-/// The current versions of the policies of environments.
-const OF_ENVIRONMENTS: &str = "
-    SELECT a.environment, v.id, v.name, v.version
-    FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
-    WHERE a.closed_at IS NULL AND v.closed_at IS NULL AND a.organization = ";
-
 impl Transaction {
     /// The policies of environments, by environment.
     pub async fn policies_of(
@@ -92,12 +86,11 @@ impl Transaction {
         organization: &str,
         environments: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Vec<EnvironmentPolicy>>, Error> {
-        let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(
-            self,
-            |query| query.push(OF_ENVIRONMENTS).push_bind(organization).push(" AND a.environment IN"),
-            environments,
-            ""
-        );
+        const SELECT: &str = "
+            SELECT a.environment, v.id, v.name, v.version
+            FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+            WHERE a.closed_at IS NULL AND v.closed_at IS NULL AND a.organization = ? AND a.environment IN (?)";
+        let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(self, SELECT, environments, organization);
         let mut policies: HashMap<String, Vec<EnvironmentPolicy>> = HashMap::new();
         for EnvironmentPolicyRow { environment, id, name, version } in rows {
             let name = PolicyVersion { name, version };
@@ -138,15 +131,8 @@ impl Transaction {
         organization: &str,
         ids: impl IntoIterator<Item = Uuid>,
     ) -> Result<HashMap<Uuid, String>, Error> {
-        let rows: Vec<(Uuid, String)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT id, content FROM policy_versions WHERE organization = ");
-                query.push_bind(organization).push(" AND id IN");
-            },
-            ids,
-            ""
-        );
+        const SELECT: &str = "SELECT id, content FROM policy_versions WHERE organization = ? AND id IN (?)";
+        let rows: Vec<(Uuid, String)> = fetch_for_all!(self, SELECT, ids, organization);
         Ok(rows.into_iter().collect())
     }
 
@@ -308,17 +294,12 @@ impl Transaction {
         attachments: Vec<Uuid>,
         at: Timestamp,
     ) -> Result<(), Error> {
+        const UPDATE: &str =
+            "UPDATE policy_attachments SET closed_at = ? WHERE organization = ? AND id IN (?)";
         for id in &attachments {
             self.log().row(organization, Kind::AttachmentEnd, *id);
         }
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE policy_attachments SET closed_at = ").push_bind(at.micros());
-                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
-            },
-            attachments
-        );
+        for_all!(self, UPDATE, attachments, at, organization);
         Ok(())
     }
 }

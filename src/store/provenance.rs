@@ -105,19 +105,10 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Vec<(Fingerprint, String)>, Error> {
-        Ok(fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
-                     WHERE r.environment = e.id AND e.organization = ",
-                );
-                query.push_bind(organization).push(" AND r.organization = ").push_bind(organization);
-                query.push(" AND r.fingerprint IN");
-            },
-            artifacts.iter().copied(),
-            ""
-        ))
+        const SELECT: &str = "
+            SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+            WHERE r.environment = e.id AND e.organization = ? AND r.organization = ? AND r.fingerprint IN (?)";
+        Ok(fetch_for_all!(self, SELECT, artifacts.iter().copied(), organization, organization))
     }
 
     /// Records the origin that a request names for artifacts.
@@ -152,6 +143,28 @@ impl Transaction {
         claim: NewClaim<'_>,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<ClaimEffect, Error> {
+        const DELETE: &str = "
+            DELETE FROM provenance WHERE EXISTS (
+                SELECT 1 FROM claims c
+                WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
+                  AND c.priority > provenance.priority AND c.flow = ? AND c.repository = ?)
+              AND organization = ? AND fingerprint IN (?) RETURNING flow, repository";
+        const INSERT: &str = "
+            INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
+                                    flow, reported_by, priority)
+            SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by, priority
+            FROM claims c WHERE flow = ? AND repository = ? AND NOT EXISTS (
+                SELECT 1 FROM provenance p
+                WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint
+                  AND (p.repository <> c.repository OR p.flow <> c.flow OR p.commit_sha IS NOT NULL))
+              AND organization = ? AND fingerprint IN (?)
+            ON CONFLICT (organization, repository, fingerprint) DO UPDATE
+            SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url";
+        const NEW_CONFLICTS: &str = concat!(
+            "SELECT COUNT(*) FROM claims c WHERE ",
+            is_conflict!(),
+            " AND recorded_at = ? AND flow = ? AND organization = ? AND fingerprint IN (?)"
+        );
         insert!(
             self,
             "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
@@ -175,68 +188,16 @@ impl Transaction {
         );
         let keys = || artifacts.iter().copied();
         let removed: Vec<(String, Uuid)> = if claim.owned.is_owner {
-            fetch_for_all!(
-                self,
-                |query| {
-                    query.push(
-                        "DELETE FROM provenance WHERE EXISTS (
-                            SELECT 1 FROM claims c
-                            WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
-                              AND c.priority > provenance.priority AND c.flow = ",
-                    );
-                    query.push_bind(claim.flow).push(" AND c.repository = ").push_bind(claim.repository);
-                    query
-                        .push(") AND organization = ")
-                        .push_bind(claim.organization)
-                        .push(" AND fingerprint IN");
-                },
-                keys(),
-                " RETURNING flow, repository"
-            )
+            fetch_for_all!(self, DELETE, keys(), claim.flow, claim.repository, claim.organization)
         } else {
             Vec::new()
         };
         let is_other =
             |(flow, repository): &(String, Uuid)| flow != claim.flow || *repository != claim.repository;
         let replaced = removed.iter().filter(|removed| is_other(removed)).count();
-        for_all!(
-            self,
-            |query| {
-                query.push(
-                    "INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
-                                             flow, reported_by, priority)
-                     SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                            reported_by, priority FROM claims c WHERE flow = ",
-                );
-                query.push_bind(claim.flow).push(" AND repository = ").push_bind(claim.repository);
-                query.push(
-                    " AND NOT EXISTS (
-                        SELECT 1 FROM provenance p
-                        WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint
-                          AND (p.repository <> c.repository OR p.flow <> c.flow OR p.commit_sha IS NOT NULL))
-                      AND organization = ",
-                );
-                query.push_bind(claim.organization).push(" AND fingerprint IN");
-            },
-            keys(),
-            " ON CONFLICT (organization, repository, fingerprint) DO UPDATE
-              SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url"
-        );
-        let new: Vec<(i64,)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(concat!(
-                    "SELECT COUNT(*) FROM claims c WHERE ",
-                    is_conflict!(),
-                    " AND recorded_at = "
-                ));
-                query.push_bind(claim.at.micros()).push(" AND flow = ").push_bind(claim.flow);
-                query.push(" AND organization = ");
-                query.push_bind(claim.organization).push(" AND fingerprint IN");
-            },
-            keys(),
-            ""
-        );
+        for_all!(self, INSERT, keys(), claim.flow, claim.repository, claim.organization);
+        let new: Vec<(i64,)> =
+            fetch_for_all!(self, NEW_CONFLICTS, keys(), claim.at, claim.flow, claim.organization);
         Ok(ClaimEffect { conflicts: new.into_iter().map(|(count,)| count).sum(), replaced })
     }
 
@@ -287,15 +248,13 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, i64>, Error> {
-        let rows: Vec<(Fingerprint, i64)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(concat!("SELECT c.fingerprint, COUNT(*) FROM claims c WHERE ", is_conflict!()));
-                query.push(" AND c.organization = ").push_bind(organization).push(" AND c.fingerprint IN");
-            },
-            artifacts.iter().copied(),
-            " GROUP BY c.fingerprint"
+        const SELECT: &str = concat!(
+            "SELECT c.fingerprint, COUNT(*) FROM claims c WHERE ",
+            is_conflict!(),
+            " AND c.organization = ? AND c.fingerprint IN (?) GROUP BY c.fingerprint"
         );
+        let rows: Vec<(Fingerprint, i64)> =
+            fetch_for_all!(self, SELECT, artifacts.iter().copied(), organization);
         Ok(rows.into_iter().collect())
     }
 }

@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 use super::columns::duration;
 use super::rows::Bytes;
 use super::transaction::{
-    execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, in_chunks, on,
+    execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, on,
 };
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Removal;
@@ -224,35 +224,15 @@ impl Transaction {
         horizon: Timestamp,
         now: Timestamp,
     ) -> Result<u64, Error> {
+        const INSERT: &str = "
+            INSERT INTO removed_attachments (organization, sha256, size, removed_at)
+            SELECT organization, sha256, length(content), ? FROM attachments WHERE organization = ? AND sha256 IN (?)
+            ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at";
+        const DELETE: &str = "DELETE FROM attachments WHERE organization = ? AND sha256 IN (?)";
         let expired = self.expired_attachments(organization, horizon).await?;
         let keys = || expired.iter().copied();
-        for_all!(
-            self,
-            |query| {
-                query.push(
-                    "INSERT INTO removed_attachments (organization, sha256, size, removed_at)
-                     SELECT organization, sha256, length(content), ",
-                );
-                query.push_bind(now.micros());
-                query.push(" FROM attachments WHERE organization = ").push_bind(organization);
-                query.push(" AND sha256 IN");
-            },
-            keys(),
-            " ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at"
-        );
-        let mut rows = 0;
-        in_chunks!(
-            self,
-            |query| {
-                query.push("DELETE FROM attachments WHERE organization = ").push_bind(organization);
-                query.push(" AND sha256 IN");
-            },
-            keys(),
-            "",
-            |statement, connection| {
-                rows += statement.execute(connection).await?.rows_affected();
-            }
-        );
+        for_all!(self, INSERT, keys(), now, organization);
+        let rows = for_all!(self, DELETE, keys(), organization);
         if rows > 0 {
             const RECORD: &str = "
                 UPDATE organizations SET attachments_removed_before = $2

@@ -67,16 +67,10 @@ impl Transaction {
         rows: Vec<Uuid>,
         at: Timestamp,
     ) -> Result<(), Error> {
+        const UPDATE: &str = "UPDATE pod_runs SET ended_at = ? WHERE organization = ? AND id IN (?)";
         let ended = RowsDigest::new(rows.iter().map(|id| [id.to_string()]).collect());
         self.log().environment(organization, environment, at).pods_ended = ended;
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE pod_runs SET ended_at = ").push_bind(at.micros());
-                query.push(" WHERE organization = ").push_bind(organization).push(" AND id IN");
-            },
-            rows
-        );
+        for_all!(self, UPDATE, rows, at, organization);
         Ok(())
     }
 
@@ -135,17 +129,18 @@ impl Transaction {
         last_snapshot: i64,
         at: Timestamp,
     ) -> Result<(), Error> {
+        const UPDATE: &str = "
+            UPDATE artifact_runs SET ended_at = ?, last_snapshot = ?
+            WHERE organization = ? AND environment = ? AND ended_at IS NULL AND fingerprint IN (?)
+            RETURNING fingerprint, name, pods, first_snapshot, last_snapshot";
         let ended: Vec<EndedArtifactRow> = fetch_for_all!(
             self,
-            |query| {
-                query.push("UPDATE artifact_runs SET ended_at = ").push_bind(at.micros());
-                query.push(", last_snapshot = ").push_bind(last_snapshot);
-                query.push(" WHERE organization = ").push_bind(organization);
-                query.push(" AND environment = ").push_bind(environment);
-                query.push(" AND ended_at IS NULL AND fingerprint IN");
-            },
+            UPDATE,
             artifacts.iter().copied(),
-            " RETURNING fingerprint, name, pods, first_snapshot, last_snapshot"
+            at,
+            last_snapshot,
+            organization,
+            environment
         );
         let ended = ended.into_iter().map(EndedArtifactRow::entry).collect();
         self.log().environment(organization, environment, at).artifacts_ended = ended;

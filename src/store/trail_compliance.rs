@@ -18,18 +18,11 @@ impl Transaction {
         organization: &str,
         trails: &BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, (String, ComplianceState)>, Error> {
+        let select = format!("{COLUMNS} FROM trails t WHERE t.organization = ? AND t.id IN (?)");
         let mut compliance = HashMap::new();
         let ids: Vec<Uuid> = trails.iter().copied().collect();
         for chunk in ids.chunks(MAX_STATEMENT_ROWS) {
-            let rows: Vec<TrailRow> = fetch_for_all!(
-                self,
-                |query| {
-                    query.push(COLUMNS).push(" FROM trails t WHERE t.organization = ");
-                    query.push_bind(organization).push(" AND t.id IN");
-                },
-                chunk.iter().copied(),
-                ""
-            );
+            let rows: Vec<TrailRow> = fetch_for_all!(self, select, chunk.iter().copied(), organization);
             let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
             self.read_latest(organization, &mut trails, &mut PageBudget::unlimited()).await?;
             let flows = trails.iter().filter(|trail| trail.template.is_none());

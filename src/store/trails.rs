@@ -390,17 +390,10 @@ impl Transaction {
         organization: &str,
         flows: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Template>, Error> {
-        let rows: Vec<TemplateRow> = fetch_for_all!(
-            self,
-            |query| {
-                query
-                .push("SELECT flow, id, version, content FROM flow_templates WHERE closed_at IS NULL AND organization = ")
-                .push_bind(organization)
-                .push(" AND flow IN")
-            },
-            flows,
-            ""
-        );
+        const SELECT: &str = "
+            SELECT flow, id, version, content FROM flow_templates
+            WHERE closed_at IS NULL AND organization = ? AND flow IN (?)";
+        let rows: Vec<TemplateRow> = fetch_for_all!(self, SELECT, flows, organization);
         rows.into_iter().map(TemplateRow::parse).collect()
     }
 }

@@ -169,7 +169,7 @@ macro_rules! insert {
 }
 pub(super) use insert;
 
-/// Executes `$run` with a statement for each chunk of keys. `$start` pushes the statement up to `IN`, `$end` follows
+/// Executes `$run` with a statement for each chunk of keys. `$start` pushes the statement up to `IN (`, `$end` follows
 /// the keys.
 macro_rules! in_chunks {
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr,
@@ -179,13 +179,12 @@ macro_rules! in_chunks {
             $crate::store::transaction::on!($transaction, |$connection| {
                 let mut $query = sqlx::QueryBuilder::new("");
                 $start;
-                $query.push(" (");
                 let mut list = $query.separated(", ");
                 for key in chunk {
                     list.push_bind(key.clone());
                 }
                 // Kept prepared for one key: that is frequent, and the text is always the same.
-                let $statement = $query.push(")").push($end).build().persistent(chunk.len() == 1);
+                let $statement = $query.push($end).build().persistent(chunk.len() == 1);
                 $run
             });
         }
@@ -193,27 +192,45 @@ macro_rules! in_chunks {
 }
 pub(super) use in_chunks;
 
-/// Runs a statement for many keys. `$end` follows the keys.
+/// Pushes a statement up to its last `?`, with values for the others.
+macro_rules! push_statement {
+    ($query:ident, $statement:expr $(, $value:expr)*) => {{
+        let mut parts = $statement.split('?');
+        $($query.push(parts.next().unwrap_or_default()).push_bind($value);)*
+        $query.push(parts.next().unwrap_or_default());
+    }};
+}
+pub(super) use push_statement;
+
+/// Executes a statement for many keys, which are the list of its last `?`, and returns the number of affected rows:
+/// `for_all!(tx, "DELETE FROM … WHERE organization = ? AND id IN (?)", ids, organization)`.
 macro_rules! for_all {
-    ($transaction:expr, |$query:ident| $start:expr, $keys:expr) => {
-        $crate::store::transaction::for_all!($transaction, |$query| $start, $keys, "")
-    };
-    ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {
+    ($transaction:expr, $statement:expr, $keys:expr $(, $value:expr)*) => {{
+        let mut affected = 0;
         $crate::store::transaction::in_chunks!(
             $transaction,
-            |$query| $start,
+            |query| $crate::store::transaction::push_statement!(query, $statement $(, $value)*),
             $keys,
-            $end,
+            $statement.rsplit('?').next().unwrap_or_default(),
             |statement, connection| {
-                statement.execute(connection).await?;
+                affected += statement.execute(connection).await?.rows_affected();
             }
-        )
-    };
+        );
+        affected
+    }};
 }
 pub(super) use for_all;
 
-/// Runs a `SELECT` for many keys and returns all rows.
+/// Runs a statement for many keys as [`for_all`] does, and returns all rows. A closure pushes what values cannot.
 macro_rules! fetch_for_all {
+    ($transaction:expr, $statement:ident, $keys:expr $(, $value:expr)*) => {
+        $crate::store::transaction::fetch_for_all!(
+            $transaction,
+            |query| $crate::store::transaction::push_statement!(query, $statement $(, $value)*),
+            $keys,
+            $statement.rsplit('?').next().unwrap_or_default()
+        )
+    };
     ($transaction:expr, |$query:ident| $start:expr, $keys:expr, $end:expr) => {{
         let mut rows = Vec::new();
         $crate::store::transaction::in_chunks!(

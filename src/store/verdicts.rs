@@ -229,19 +229,13 @@ impl Transaction {
         environments: impl IntoIterator<Item = Uuid>,
     ) -> Result<Timestamp, Error> {
         // In order, so that transactions that lock the same environments cannot deadlock.
-        let end = match self {
+        let lock = match self {
             Self::Sqlite(_) => "",
-            Self::Postgres(_) => " ORDER BY id FOR NO KEY UPDATE",
+            Self::Postgres(_) => "ORDER BY id FOR NO KEY UPDATE",
         };
-        let changed: Vec<(Timestamp,)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push("SELECT changed_at FROM environments WHERE organization = ");
-                query.push_bind(organization).push(" AND id IN");
-            },
-            environments,
-            end
-        );
+        let select =
+            format!("SELECT changed_at FROM environments WHERE organization = ? AND id IN (?) {lock}");
+        let changed: Vec<(Timestamp,)> = fetch_for_all!(self, select, environments, organization);
         Ok(changed.into_iter().map(|(at,)| at).max().unwrap_or(Timestamp::EPOCH))
     }
 
@@ -391,22 +385,16 @@ impl Transaction {
         artifacts: &BTreeSet<Fingerprint>,
         environments: &RangeInclusive<Uuid>,
     ) -> Result<BTreeSet<String>, Error> {
-        let names: Vec<(String,)> = fetch_for_all!(
-            self,
-            |query| {
-                query.push(
-                    "SELECT DISTINCT e.name
-                     FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
-                     WHERE r.organization = ",
-                );
-                query.push_bind(organization).push(concat!(" AND r.ended_at IS NULL AND ", has_policy!()));
-                query.push(" AND CASE WHEN r.environment >= ").push_bind(*environments.start());
-                query.push(" THEN r.environment <= ").push_bind(*environments.end()).push(" END");
-                query.push(" AND r.fingerprint IN");
-            },
-            artifacts.iter().copied(),
-            ""
+        const SELECT: &str = concat!(
+            "SELECT DISTINCT e.name
+             FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
+             WHERE r.organization = ? AND r.ended_at IS NULL AND ",
+            has_policy!(),
+            " AND CASE WHEN r.environment >= ? THEN r.environment <= ? END AND r.fingerprint IN (?)"
         );
+        let (first, last) = (*environments.start(), *environments.end());
+        let names: Vec<(String,)> =
+            fetch_for_all!(self, SELECT, artifacts.iter().copied(), organization, first, last);
         Ok(names.into_iter().map(|(name,)| name).collect())
     }
 }

@@ -74,6 +74,8 @@ impl Transaction {
         const SELECT: &str = "
             SELECT name, min_artifacts, max_drop_percent FROM environments
             WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
+        const UPDATE: &str =
+            "UPDATE environments SET reference_artifacts = NULL WHERE organization = ? AND name IN (?)";
         let rows: Vec<LimitsRow> = fetch_all!(self, SELECT, organization);
         let current: BTreeMap<&str, _> =
             rows.iter().map(|row| (row.name.as_str(), (row.min_artifacts, row.max_drop_percent))).collect();
@@ -102,14 +104,7 @@ impl Transaction {
                 restarted.push(name);
             }
         }
-        for_all!(
-            self,
-            |query| {
-                query.push("UPDATE environments SET reference_artifacts = NULL WHERE organization = ");
-                query.push_bind(organization).push(" AND name IN");
-            },
-            restarted
-        );
+        for_all!(self, UPDATE, restarted, organization);
         Ok(())
     }
 
