@@ -65,10 +65,7 @@ impl Transaction {
                                   AND n.fingerprint = image_manifests.fingerprint
                                 ORDER BY n.created_at DESC LIMIT 1 OFFSET $4)";
         let id = Uuid::now_v7();
-        let inserted = on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(index.fingerprint).bind(flow);
-            insert.bind(reported_by).bind(at).execute(connection).await?.rows_affected()
-        });
+        let inserted = execute!(self, INSERT, id, organization, index.fingerprint, flow, reported_by, at);
         if inserted == 0 {
             return Ok(false);
         }
