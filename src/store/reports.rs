@@ -1,11 +1,12 @@
 //! Records reports: environments, their snapshots and gaps.
 
+use std::num::TryFromIntError;
 use std::time::Duration;
 
 use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros, json, micros};
-use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
+use super::transaction::{execute, fetch_optional, fetch_optional_scalar};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
@@ -14,11 +15,12 @@ use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// An environment whose row is locked until the transaction ends.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct LockedEnvironment {
     /// Its identifier.
     pub id: Uuid,
     /// Time without reports that makes a gap; `None` for the service's default.
+    #[sqlx(try_from = "Micros")]
     pub silent_after: Option<Duration>,
     /// When it was last reported.
     pub last_report_at: Option<Timestamp>,
@@ -33,8 +35,10 @@ pub struct LockedEnvironment {
     /// The latest time of its records.
     pub changed_at: Timestamp,
     /// The declared limits of its number of artifacts.
+    #[sqlx(flatten, try_from = "LimitsRow")]
     pub expected: ExpectedArtifacts,
     /// Why it ran too few artifacts at the last evaluation, if it did.
+    #[sqlx(try_from = "Json<Option<Reason>>")]
     pub absence: Option<Reason>,
     /// Whether it is queued for evaluation.
     pub is_queued: bool,
@@ -69,61 +73,38 @@ const CREATE: &str = "
     ON CONFLICT DO NOTHING";
 
 #[derive(sqlx::FromRow)]
-struct EnvironmentRow {
-    id: Uuid,
-    silent_after: Micros,
-    last_report_at: Option<Timestamp>,
-    reported_by: Option<String>,
-    report_hash: Option<Fingerprint>,
-    snapshot: i64,
-    compliance: Compliance,
-    changed_at: Timestamp,
+struct LimitsRow {
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
     reference_artifacts: Option<i64>,
-    absence: Json<Option<Reason>>,
-    is_queued: i64,
-    is_lasting: i64,
 }
 
-/// Selects the columns of [`EnvironmentRow`].
+/// Selects the columns of [`LockedEnvironment`].
 macro_rules! select_environment {
     ($end:literal) => {
         concat!(
             "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
                     min_artifacts, max_drop_percent, reference_artifacts, absence,
-                    CAST(CASE WHEN EXISTS (SELECT 1 FROM evaluation_queue q
-                                           WHERE q.organization = e.organization AND q.environment = e.id)
-                              THEN 1 ELSE 0 END AS BIGINT) AS is_queued,
-                    CAST(CASE WHEN compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
-                              THEN 1 ELSE 0 END AS BIGINT) AS is_lasting
+                    EXISTS (SELECT 1 FROM evaluation_queue q
+                            WHERE q.organization = e.organization AND q.environment = e.id) AS is_queued,
+                    compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
+                      AND NOT EXISTS (SELECT 1 FROM evaluation_queue q
+                                      WHERE q.organization = e.organization AND q.environment = e.id) AS is_evaluated
              FROM environments e WHERE organization = $1 AND name = $2",
             $end
         )
     };
 }
 
-impl EnvironmentRow {
-    fn parse(self) -> Result<LockedEnvironment, Error> {
+impl TryFrom<LimitsRow> for ExpectedArtifacts {
+    type Error = TryFromIntError;
+
+    fn try_from(row: LimitsRow) -> Result<Self, TryFromIntError> {
         let limit = |number: Option<i64>| number.map(u32::try_from).transpose();
-        let unreadable = |_| Error::Unreadable("the limits of an environment");
-        Ok(LockedEnvironment {
-            id: self.id,
-            silent_after: self.silent_after.into(),
-            last_report_at: self.last_report_at,
-            reported_by: self.reported_by,
-            report_hash: self.report_hash,
-            snapshot: self.snapshot,
-            compliance: self.compliance,
-            changed_at: self.changed_at,
-            expected: ExpectedArtifacts {
-                min_artifacts: limit(self.min_artifacts).map_err(unreadable)?,
-                max_drop: limit(self.max_drop_percent).map_err(unreadable)?,
-                reference: limit(self.reference_artifacts).map_err(unreadable)?,
-            },
-            absence: self.absence.0,
-            is_queued: self.is_queued != 0,
-            is_evaluated: self.is_lasting != 0 && self.is_queued == 0,
+        Ok(Self {
+            min_artifacts: limit(row.min_artifacts)?,
+            max_drop: limit(row.max_drop_percent)?,
+            reference: limit(row.reference_artifacts)?,
         })
     }
 }
@@ -190,8 +171,7 @@ impl Transaction {
             Self::Sqlite(_) => select_environment!(""),
             Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE"),
         };
-        let row: Option<EnvironmentRow> = fetch_optional!(self, select, organization, name);
-        row.map(EnvironmentRow::parse).transpose()
+        Ok(fetch_optional!(self, select, organization, name))
     }
 
     /// As [`lock_environment`](Self::lock_environment); `None` also if it is locked already.
@@ -204,8 +184,7 @@ impl Transaction {
             Self::Sqlite(_) => select_environment!(""),
             Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
         };
-        let row: Option<EnvironmentRow> = fetch_optional!(self, select, organization, name);
-        row.map(EnvironmentRow::parse).transpose()
+        Ok(fetch_optional!(self, select, organization, name))
     }
 
     /// Creates the environment, and locks it. Another request may have created it meanwhile.
@@ -254,17 +233,8 @@ impl Transaction {
             UPDATE environments
             SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
             WHERE organization = $6 AND id = $7";
-        on!(self, |connection| {
-            let update =
-                sqlx::query(UPDATE).bind(received.at.micros()).bind(received.body_hash.bytes().as_slice());
-            let update = update.bind(received.report_hash.bytes().as_slice()).bind(snapshot);
-            update
-                .bind(received.reported_by)
-                .bind(organization)
-                .bind(environment)
-                .execute(connection)
-                .await?;
-        });
+        let ReceivedReport { at, reported_by, body_hash, report_hash } = received;
+        execute!(self, UPDATE, at, body_hash, report_hash, snapshot, reported_by, organization, environment);
         Ok(())
     }
 
@@ -361,16 +331,12 @@ impl Transaction {
         const INSERT: &str = "
             INSERT INTO snapshots (organization, environment, snapshot, received_at, reported_by, report_hash)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(organization).bind(environment).bind(snapshot);
-            let insert = insert.bind(received.at.micros());
-            let insert = insert.bind(received.reported_by).bind(received.report_hash.bytes().as_slice());
-            insert.execute(connection).await?;
-        });
-        self.log().environment(organization, environment, received.at).snapshot = Some(NewSnapshot {
+        let ReceivedReport { at, reported_by, report_hash, .. } = received;
+        execute!(self, INSERT, organization, environment, snapshot, at, reported_by, report_hash);
+        self.log().environment(organization, environment, at).snapshot = Some(NewSnapshot {
             number: snapshot,
-            reported_by: received.reported_by.to_owned(),
-            report_hash: received.report_hash,
+            reported_by: reported_by.to_owned(),
+            report_hash,
             compliance: None,
         });
         Ok(())
