@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::trails::{AttestationRow, COLUMNS, Trail, TrailRow};
+use super::trails::{AttestationRow, COLUMNS, Trail};
 use super::transaction::fetch_for_all;
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
@@ -142,9 +142,8 @@ impl Transaction {
                               WHERE x.organization = a.organization AND x.attestation = a.id)
               AND organization = ? AND trail IN (?) ORDER BY created_at, id";
         let select = format!("{COLUMNS} FROM trails t WHERE t.organization = ? AND t.id IN (?)");
-        let rows: Vec<TrailRow> = fetch_for_all!(self, select, ids.iter().copied(), organization);
-        let parse = |row: TrailRow| row.parse().map(|trail| (trail.id, trail));
-        let mut by_id = rows.into_iter().map(parse).collect::<Result<HashMap<_, _>, _>>()?;
+        let trails: Vec<Trail> = fetch_for_all!(self, select, ids.iter().copied(), organization);
+        let mut by_id: HashMap<Uuid, _> = trails.into_iter().map(|trail| (trail.id, trail)).collect();
         let attestations: Vec<AttestationRow> =
             fetch_for_all!(self, SELECT, ids.iter().copied(), organization);
         for row in attestations {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::types::Uuid;
 
 use super::row_limit::PageBudget;
-use super::trails::{COLUMNS, TrailRow};
+use super::trails::{COLUMNS, Trail};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::evaluate_trail;
@@ -22,8 +22,7 @@ impl Transaction {
         let mut compliance = HashMap::new();
         let ids: Vec<Uuid> = trails.iter().copied().collect();
         for chunk in ids.chunks(MAX_STATEMENT_ROWS) {
-            let rows: Vec<TrailRow> = fetch_for_all!(self, select, chunk.iter().copied(), organization);
-            let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
+            let mut trails: Vec<Trail> = fetch_for_all!(self, select, chunk.iter().copied(), organization);
             self.read_latest(organization, &mut trails, &mut PageBudget::unlimited()).await?;
             let flows = trails.iter().filter(|trail| trail.template.is_none());
             let flows: BTreeSet<&str> = flows.map(|trail| trail.flow.as_str()).collect();

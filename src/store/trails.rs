@@ -9,7 +9,9 @@ use super::row_limit::PageBudget;
 use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
-use crate::domain::model::{AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, Timestamp};
+use crate::domain::model::{
+    AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, TemplateBody, Timestamp,
+};
 use crate::store::from_row::all_from_rows;
 
 /// Filters of a list of trails.
@@ -26,7 +28,7 @@ pub struct Filter<'a> {
 }
 
 /// A trail.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Trail {
     /// Its identifier.
     pub id: Uuid,
@@ -41,6 +43,7 @@ pub struct Trail {
     /// The name of the first reporter's token.
     pub created_by: String,
     /// The commit of the latest attestation that has one.
+    #[sqlx(rename = "git_commit_info", try_from = "Json<Option<GitCommit>>")]
     pub commit: Option<GitCommit>,
     /// Its description.
     pub description: String,
@@ -51,12 +54,18 @@ pub struct Trail {
     /// URLs by name.
     pub external_urls: FreeForm,
     /// The template that it was begun with; `None`: the current one of its flow.
+    #[sqlx(flatten, try_from = "OwnTemplateRow")]
     pub template: Option<Template>,
     /// The reported artifacts by their names in the template.
+    #[sqlx(skip)]
     pub artifacts: BTreeMap<String, Fingerprint>,
     /// The current attestations.
+    #[sqlx(skip)]
     pub latest: Vec<LatestAttestation>,
-    /// The repositories that its attestations name.
+    /// The repository that it was begun with.
+    repository: Option<Uuid>,
+    /// The repositories that it and its attestations name.
+    #[sqlx(skip)]
     pub repositories: BTreeSet<Uuid>,
 }
 
@@ -72,52 +81,16 @@ pub struct Trails {
 }
 
 #[derive(sqlx::FromRow)]
-pub(super) struct TrailRow {
-    id: Uuid,
-    flow: String,
-    name: String,
-    created_at: Timestamp,
-    last_modified_at: Timestamp,
-    created_by: String,
-    git_commit_info: Json<Option<GitCommit>>,
-    description: Option<String>,
-    origin_url: Option<String>,
-    user_data: Option<String>,
-    external_urls: Option<String>,
-    repository: Option<Uuid>,
+struct OwnTemplateRow {
     template: Option<Uuid>,
     template_version: Option<i64>,
-    template_content: Option<String>,
+    template_content: Json<Option<TemplateBody>>,
 }
 
-impl TrailRow {
-    pub(super) fn parse(self) -> Result<Trail, Error> {
-        let unreadable = |_| Error::Unreadable("a trail");
-        let template = match (self.template, self.template_version, self.template_content) {
-            (Some(id), Some(version), Some(content)) => {
-                let row = TemplateRow { flow: self.flow.clone(), id, version, content };
-                Some(row.parse()?.1)
-            }
-            _ => None,
-        };
-        let json = |text: Option<String>| text.unwrap_or_else(|| "{}".to_owned());
-        Ok(Trail {
-            id: self.id,
-            flow: self.flow,
-            name: self.name,
-            created_at: self.created_at,
-            last_modified_at: self.last_modified_at,
-            created_by: self.created_by,
-            commit: self.git_commit_info.0,
-            description: self.description.unwrap_or_default(),
-            origin_url: self.origin_url.unwrap_or_default(),
-            user_data: serde_json::from_str(&json(self.user_data)).map_err(unreadable)?,
-            external_urls: serde_json::from_str(&json(self.external_urls)).map_err(unreadable)?,
-            template,
-            artifacts: BTreeMap::new(),
-            latest: Vec::new(),
-            repositories: self.repository.into_iter().collect(),
-        })
+impl From<OwnTemplateRow> for Option<Template> {
+    fn from(row: OwnTemplateRow) -> Self {
+        let ((id, version), body) = row.template.zip(row.template_version).zip(row.template_content.0)?;
+        Some(Template { id: id.to_string(), version, body })
     }
 }
 
@@ -177,14 +150,7 @@ struct TemplateRow {
     flow: String,
     id: Uuid,
     version: i64,
-    content: String,
-}
-
-impl TemplateRow {
-    fn parse(self) -> Result<(String, Template), Error> {
-        let body = serde_json::from_str(&self.content).map_err(|_| Error::Unreadable("a template"))?;
-        Ok((self.flow, Template { id: self.id.to_string(), version: self.version, body }))
-    }
+    content: Json<TemplateBody>,
 }
 
 /// Pushes `FROM` and `WHERE` of a filter. Only the clauses that are needed, so that each combination gets its own
@@ -228,10 +194,12 @@ macro_rules! push_trails {
     };
 }
 
-/// The columns of [`TrailRow`].
+/// The columns of [`Trail`].
 pub(super) const COLUMNS: &str =
     "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
-                        t.description, t.origin_url, t.user_data, t.external_urls, t.repository, t.template,
+                        COALESCE(t.description, '') AS description, COALESCE(t.origin_url, '') AS origin_url,
+                        COALESCE(t.user_data, '{}') AS user_data, COALESCE(t.external_urls, '{}') AS external_urls,
+                        t.repository, t.template,
                         (SELECT f.version FROM flow_templates f
                          WHERE f.organization = t.organization AND f.id = t.template) AS template_version,
                         (SELECT f.content FROM flow_templates f
@@ -256,7 +224,7 @@ impl Transaction {
         page: Page,
     ) -> Result<Trails, Error> {
         let mut budget = PageBudget::of_page();
-        let rows: Vec<TrailRow> = on!(self, |connection| {
+        let mut trails: Vec<Trail> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(COLUMNS);
             query.push(
                 ", CAST(COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
@@ -271,7 +239,6 @@ impl Transaction {
             query.push(" OFFSET ").push_bind(page.offset());
             budget.read(query.build().fetch(connection)).await?
         });
-        let mut trails = rows.into_iter().map(TrailRow::parse).collect::<Result<Vec<_>, _>>()?;
         if !trails.is_empty() {
             self.read_attestations(organization, &mut trails, &mut budget).await?;
         }
@@ -290,6 +257,9 @@ impl Transaction {
         budget: &mut PageBudget,
     ) -> Result<(), Error> {
         self.read_latest(organization, trails, budget).await?;
+        for trail in &mut *trails {
+            trail.repositories.extend(trail.repository);
+        }
         let ids = &*trails;
         let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
@@ -394,6 +364,9 @@ impl Transaction {
             SELECT flow, id, version, content FROM flow_templates
             WHERE closed_at IS NULL AND organization = ? AND flow IN (?)";
         let rows: Vec<TemplateRow> = fetch_for_all!(self, SELECT, flows, organization);
-        rows.into_iter().map(TemplateRow::parse).collect()
+        let template = |TemplateRow { flow, id, version, content: Json(body) }| {
+            (flow, Template { id: id.to_string(), version, body })
+        };
+        Ok(rows.into_iter().map(template).collect())
     }
 }
