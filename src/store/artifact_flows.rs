@@ -8,7 +8,7 @@ use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact, ShortText, Text, Timestamp, UrlText};
 
 /// An artifact in a flow: in its last trail there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct ArtifactFlow {
     /// The flow.
     pub flow: String,
@@ -17,6 +17,7 @@ pub struct ArtifactFlow {
     /// When it was last attested or reported in the flow.
     pub modified_at: Timestamp,
     /// Its last report in the flow.
+    #[sqlx(rename = "content", try_from = "Json<Option<ReportedArtifact>>")]
     pub report: Option<ReportedArtifact>,
 }
 
@@ -25,10 +26,7 @@ pub struct ArtifactFlow {
 pub struct KnownArtifact {
     /// By name.
     pub flows: Vec<ArtifactFlow>,
-    /// The flow whose origin counts.
-    origin_flow: Option<String>,
-    commit_sha: Option<String>,
-    commit_url: Option<String>,
+    origin: Option<OriginRow>,
 }
 
 impl ArtifactFlow {
@@ -50,7 +48,7 @@ impl KnownArtifact {
     #[must_use]
     pub fn flow(&self) -> Option<&str> {
         let last = self.flows.iter().max_by_key(|flow| flow.modified_at).map(|flow| flow.flow.as_str());
-        self.origin_flow.as_deref().or(last)
+        self.origin.as_ref().map(|origin| origin.flow.as_str()).or(last)
     }
 
     /// The hash of the commit, and its page: of the report in this flow, or else of the artifact's origin.
@@ -61,11 +59,14 @@ impl KnownArtifact {
         let url = report.and_then(|report| report.commit_url.as_ref()).map(UrlText::as_str);
         // The public client fails on an empty hash.
         let hash = hash.filter(|hash| hash.len() >= 7);
-        (hash.or(self.commit_sha.as_deref()), url.or(self.commit_url.as_deref()))
+        let origin = self.origin.as_ref();
+        let (commit, page) = origin.map(|origin| (&origin.commit_sha, &origin.commit_url)).unzip();
+        (hash.or(commit.and_then(Option::as_deref)), url.or(page.and_then(Option::as_deref)))
     }
 }
 
-#[derive(sqlx::FromRow)]
+/// The origin that counts.
+#[derive(Debug, Clone, sqlx::FromRow)]
 struct OriginRow {
     fingerprint: Fingerprint,
     flow: String,
@@ -76,10 +77,8 @@ struct OriginRow {
 #[derive(sqlx::FromRow)]
 struct FlowRow {
     fingerprint: Fingerprint,
-    flow: String,
-    trail: Option<String>,
-    modified_at: Timestamp,
-    content: Option<String>,
+    #[sqlx(flatten)]
+    flow: ArtifactFlow,
 }
 
 impl Transaction {
@@ -124,20 +123,11 @@ impl Transaction {
         let origins: Vec<OriginRow> = fetch_for_all!(self, SELECT, keys(), organization);
         for row in origins {
             let artifact = known.entry(row.fingerprint).or_default();
-            (artifact.origin_flow, artifact.commit_sha, artifact.commit_url) =
-                (Some(row.flow), row.commit_sha, row.commit_url);
+            artifact.origin = Some(row);
         }
         let rows: Vec<FlowRow> = fetch_for_all!(self, FLOW_ARTIFACTS, keys(), organization);
-        for row in rows {
-            let FlowRow { fingerprint, flow, trail, modified_at, content } = row;
-            let report = content.map(|content| serde_json::from_str(&content)).transpose();
-            let report = report.map_err(|_| Error::Unreadable("a reported artifact"))?;
-            known.entry(fingerprint).or_default().flows.push(ArtifactFlow {
-                flow,
-                trail,
-                modified_at,
-                report,
-            });
+        for FlowRow { fingerprint, flow } in rows {
+            known.entry(fingerprint).or_default().flows.push(flow);
         }
         // Sorted here: the database's order depends on its locale.
         for artifact in known.values_mut() {
