@@ -1,6 +1,6 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
-use super::columns::permissions;
+use super::columns::scope_of;
 use super::transaction::{fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
@@ -8,7 +8,7 @@ use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
 
 /// An open token.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Token {
     /// The organization that it belongs to.
     pub organization: String,
@@ -19,6 +19,7 @@ pub struct Token {
     /// Its role.
     pub role: Role,
     /// The environments or flows that the role applies to.
+    #[sqlx(flatten, try_from = "ScopeRow")]
     pub scope: Scope,
     /// Whether its reports create environments.
     pub can_create: bool,
@@ -33,40 +34,18 @@ pub struct Token {
 }
 
 #[derive(sqlx::FromRow)]
-struct TokenRow {
-    organization: String,
-    name: String,
-    sha256: Fingerprint,
-    role: String,
+struct ScopeRow {
+    role: Role,
     scope: String,
-    can_create: bool,
-    expires_at: Option<Timestamp>,
-    created_at: Timestamp,
-    created_by: Option<String>,
-    last_used_at: Option<Timestamp>,
 }
 
-impl TokenRow {
-    fn parse(self) -> Result<Token, Error> {
-        let (role, scope) = permissions(&self.role, &self.scope)?;
-        Ok(Token {
-            organization: self.organization,
-            name: self.name,
-            sha256: self.sha256,
-            role,
-            scope,
-            can_create: self.can_create,
-            expires_at: self.expires_at,
-            created_at: self.created_at,
-            created_by: self.created_by,
-            last_used_at: self.last_used_at,
-        })
+impl TryFrom<ScopeRow> for Scope {
+    type Error = serde_json::Error;
+
+    fn try_from(ScopeRow { role, scope }: ScopeRow) -> serde_json::Result<Self> {
+        scope_of(role, &scope)
     }
 }
-
-const SELECT_TOKEN: &str = "
-    SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
-    FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
 
 impl Transaction {
     /// The open tokens of an organization by name, also expired ones.
@@ -74,25 +53,26 @@ impl Transaction {
         const SELECT: &str = "
             SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
             FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
-        let rows: Vec<TokenRow> = fetch_all!(self, SELECT, organization);
-        rows.into_iter().map(TokenRow::parse).collect()
+        Ok(fetch_all!(self, SELECT, organization))
     }
 }
 
 impl Store {
     /// The open token with this hash.
     pub async fn token(&self, sha256: Fingerprint) -> Result<Option<Token>, Error> {
-        let row: Option<TokenRow> = match self {
+        const SELECT: &str = "
+            SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
+            FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
+        Ok(match self {
             Self::Sqlite(pools) => {
-                let select = sqlx::query(SELECT_TOKEN).bind(sha256);
+                let select = sqlx::query(SELECT).bind(sha256);
                 optional_from_row(select.fetch_optional(pools.authentication()?).await?)?
             }
             Self::Postgres(pools) => {
-                let select = sqlx::query(SELECT_TOKEN).bind(sha256);
+                let select = sqlx::query(SELECT).bind(sha256);
                 optional_from_row(pools.authenticate(select.fetch_optional(&pools.authentication)).await?)?
             }
-        };
-        row.map(TokenRow::parse).transpose()
+        })
     }
 
     /// The hashes of all open tokens.

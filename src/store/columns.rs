@@ -75,6 +75,7 @@ column_type!(Fingerprint, Vec<u8>, |hash| hash.bytes().to_vec(), |bytes| {
 column_type!(AnyJson, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(FreeForm, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(TargetKind, String, |kind| kind.as_str().to_owned(), |text| Ok(text.parse()?));
+column_type!(Role, String, |role| role.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(ApprovalState, String, |state| state.as_str().to_owned(), |text| Ok(text.parse()?));
 // `NULL` means that compliance was never evaluated.
 column_type!(Compliance, Option<String>, |compliance| Some(compliance.as_str().to_owned()), |text| {
@@ -177,18 +178,15 @@ pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Role and scope of a token.
-pub(super) fn permissions(role: &str, scope: &str) -> Result<(Role, Scope), Error> {
-    let unreadable = |_| Error::Unreadable("a scope");
-    let role = role.parse().map_err(|_| Error::Unreadable("a role"))?;
+/// The scope of a token with this role.
+pub(super) fn scope_of(role: Role, column: &str) -> serde_json::Result<Scope> {
     let none = Scope::default();
-    let scope = match role {
-        Role::Report => Scope { environments: serde_json::from_str(scope).map_err(unreadable)?, ..none },
-        Role::Attest => Scope { flows: serde_json::from_str(scope).map_err(unreadable)?, ..none },
-        Role::Approve => serde_json::from_str(scope).map_err(unreadable)?,
+    Ok(match role {
+        Role::Report => Scope { environments: serde_json::from_str(column)?, ..none },
+        Role::Attest => Scope { flows: serde_json::from_str(column)?, ..none },
+        Role::Approve => serde_json::from_str(column)?,
         Role::Read | Role::Admin => none,
-    };
-    Ok((role, scope))
+    })
 }
 
 /// The column `scope` of a token: the lists that its role limits.
