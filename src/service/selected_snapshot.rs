@@ -114,7 +114,7 @@ pub(super) async fn history(
         first_report_at: history.first_report_at,
         last_report_at: environment.last_report_at,
         horizon_at: history.horizon_at,
-        gap: history.gap,
+        gap: history.gap_from.zip(history.gap_to),
         silent_after: validity.silent_after,
     };
     Ok((history, HistoryCoverage::new(at, now, &reports)))

@@ -62,8 +62,8 @@ macro_rules! column_type {
 #[derive(Debug, Clone)]
 pub(super) struct Json<T>(pub(super) T);
 
-/// A duration that is stored in microseconds.
-#[derive(Debug, Clone, Copy, sqlx::Type)]
+/// A duration that is stored in microseconds, or a time in JSON from SQLite.
+#[derive(Debug, Clone, Copy, sqlx::Type, Deserialize)]
 #[sqlx(transparent, no_pg_array)]
 pub(super) struct Micros(Option<i64>);
 
@@ -169,6 +169,18 @@ impl From<Micros> for Option<Duration> {
     }
 }
 
+impl From<Micros> for Timestamp {
+    fn from(Micros(micros): Micros) -> Self {
+        Self::from_micros(micros.unwrap_or_default())
+    }
+}
+
+impl From<Micros> for Option<Timestamp> {
+    fn from(Micros(micros): Micros) -> Self {
+        micros.map(Timestamp::from_micros)
+    }
+}
+
 pub(super) fn duration(micros: i64) -> Duration {
     Duration::from_micros(micros.unsigned_abs())
 }
@@ -202,6 +214,12 @@ pub(super) fn scope_column(role: Role, scope: &Scope) -> Result<String, Error> {
 /// `NULL` means that compliance was never evaluated.
 pub(super) fn compliance(text: Option<&str>) -> Result<Compliance, Error> {
     text.map_or(Ok(Compliance::Unknown), str::parse).map_err(|_| Error::Unreadable("a compliance state"))
+}
+
+/// Reads a compliance from JSON of SQLite.
+pub(super) fn read_compliance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Compliance, D::Error> {
+    let text = Option::<&str>::deserialize(deserializer)?;
+    compliance(text).map_err(serde::de::Error::custom)
 }
 
 /// The verdict on an artifact; unknown without reasons, which every stored verdict has.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{Json, verdict};
+use super::columns::{Json, Micros, verdict};
 use super::like_pattern::anywhere;
-use super::rows::{Bytes, rows};
+use super::rows::{Bytes, converted, rows};
 use super::transaction::{fetch_for_all, fetch_one};
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
@@ -16,49 +16,29 @@ use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
 
-/// The pods of one namespace with the same digests and owners that one token reported.
-#[derive(Debug, Clone)]
+/// The pods of one namespace with the same digests and owners that one token reported. The columns in the order of
+/// `pod_groups`.
+#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct PodGroup {
     /// The namespace.
     pub namespace: String,
     /// Image names, and the digest under each.
+    #[sqlx(try_from = "Json<BTreeMap<Box<str>, Fingerprint>>")]
+    #[serde(deserialize_with = "converted::<_, Json<BTreeMap<Box<str>, Fingerprint>>, _>")]
     pub digests: BTreeMap<Box<str>, Fingerprint>,
     /// The owners.
+    #[sqlx(try_from = "Json<Vec<OwnerReference>>")]
+    #[serde(deserialize_with = "converted::<_, Json<Vec<OwnerReference>>, _>")]
     pub owners: Vec<OwnerReference>,
     /// Number of pods.
     pub pods: i64,
     /// When the first of them started.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub since: Timestamp,
     /// The first pod whose name contains the search text.
     pub found: Option<String>,
     /// The name of the token that reported them first.
     pub reported_by: String,
-}
-
-/// The columns in the order of `pod_groups`.
-#[derive(sqlx::FromRow, Deserialize)]
-struct PodGroupRow {
-    namespace: String,
-    digests: Json<BTreeMap<Box<str>, Fingerprint>>,
-    owners: Json<Vec<OwnerReference>>,
-    pods: i64,
-    since: i64,
-    found: Option<String>,
-    reported_by: String,
-}
-
-impl From<PodGroupRow> for PodGroup {
-    fn from(row: PodGroupRow) -> Self {
-        Self {
-            namespace: row.namespace,
-            digests: row.digests.0,
-            owners: row.owners.0,
-            pods: row.pods,
-            since: Timestamp::from_micros(row.since),
-            found: row.found,
-            reported_by: row.reported_by,
-        }
-    }
 }
 
 /// The columns in the order of `verdicts`. JSON from SQLite has 0 and 1 instead of booleans.
@@ -98,7 +78,7 @@ struct WorkloadRow {
 }
 
 /// The history of an environment around a point in time.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, sqlx::FromRow)]
 pub struct HistoryAt {
     /// Retention removed everything that ended before this time.
     pub horizon_at: Option<Timestamp>,
@@ -106,17 +86,10 @@ pub struct HistoryAt {
     pub first_report_at: Option<Timestamp>,
     /// The snapshot that was current.
     pub snapshot: Option<i64>,
-    /// The gap that contains the point in time.
-    pub gap: Option<(Timestamp, Timestamp)>,
-}
-
-#[derive(sqlx::FromRow)]
-struct HistoryAtRow {
-    horizon_at: Option<Timestamp>,
-    first_report_at: Option<Timestamp>,
-    snapshot: Option<i64>,
-    from_at: Option<Timestamp>,
-    to_at: Option<Timestamp>,
+    /// The start of the gap that contains the point in time.
+    pub gap_from: Option<Timestamp>,
+    /// The end of the gap.
+    pub gap_to: Option<Timestamp>,
 }
 
 /// A point in time as a query parameter; now is later than any end.
@@ -138,7 +111,7 @@ impl Transaction {
         let pattern = if searched.is_empty() { searched } else { anywhere(&searched) };
         // Running and ended pods have an index each. The CROSS JOIN makes SQLite look up only the workloads of these
         // pods; it would read all workloads otherwise.
-        let rows: Vec<PodGroupRow> = rows!(
+        Ok(rows!(
             self,
             "namespace, digests, owners, pods, since, found, reported_by",
             "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found, r.reported_by
@@ -154,8 +127,7 @@ impl Transaction {
                CROSS JOIN workloads w
              WHERE w.organization = $1 AND w.hash = r.workload",
             |query| query.bind(organization).bind(environment).bind(as_of(at)).bind(&*pattern)
-        );
-        Ok(rows.into_iter().map(PodGroup::from).collect())
+        ))
     }
 
     /// The top-level owners of the pods that run these artifacts at a point in time.
@@ -283,15 +255,13 @@ impl Transaction {
                     WHERE s.organization = $1 AND s.environment = $2 AND s.received_at <= $3
                       AND (s.superseded_at IS NULL OR s.superseded_at > $3)
                     ORDER BY s.received_at DESC LIMIT 1) AS snapshot,
-                   g.from_at, g.to_at
+                   g.from_at AS gap_from, g.to_at AS gap_to
             FROM environments e
               LEFT JOIN gaps g ON g.organization = $1 AND g.environment = $2 AND g.to_at > $3
                 AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x
                                  WHERE x.organization = $1 AND x.environment = $2 AND x.from_at < $3)
             WHERE e.organization = $1 AND e.id = $2
             LIMIT 1";
-        let row: HistoryAtRow = fetch_one!(self, SELECT, organization, environment, at);
-        let HistoryAtRow { horizon_at, first_report_at, snapshot, from_at, to_at } = row;
-        Ok(HistoryAt { horizon_at, first_report_at, snapshot, gap: from_at.zip(to_at) })
+        Ok(fetch_one!(self, SELECT, organization, environment, at))
     }
 }

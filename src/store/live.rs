@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{Json, Micros, compliance, duration};
-use super::rows::{Bytes, Id, rows};
+use super::columns::{Json, Micros, read_compliance};
+use super::repositories::KnownRow;
+use super::rows::{Bytes, Id, converted, rows};
 use super::transaction::{fetch_all, fetch_for_all, fetch_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
@@ -16,106 +17,64 @@ use crate::domain::evidence::validity::Validity;
 use crate::domain::model::{Fingerprint, KnownRepository, Timestamp};
 
 /// A repository that an attestation named.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Repository {
     /// Its identifier.
     pub id: Uuid,
     /// The fields by which attestations name it.
+    #[sqlx(flatten, try_from = "KnownRow")]
     pub known: KnownRepository,
     /// Whether it is the origin of an artifact, and not only what another flow named.
     pub is_origin: bool,
 }
 
-#[derive(sqlx::FromRow)]
-struct RepositoryRow {
-    id: Uuid,
-    provider: String,
-    name: String,
-    external_id: Option<String>,
-    is_origin: bool,
-}
-
-impl From<RepositoryRow> for Repository {
-    fn from(row: RepositoryRow) -> Self {
-        let known = KnownRepository { key: row.provider, name: row.name, url: None, id: row.external_id };
-        Self { id: row.id, known, is_origin: row.is_origin }
-    }
-}
-
-/// An artifact that runs in an environment.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// An artifact that runs in an environment. The columns in the order of `live`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow, Deserialize)]
 pub struct LiveArtifact {
     /// The environment.
+    #[sqlx(flatten)]
     pub environment: LiveEnvironment,
     /// The image's name.
+    #[sqlx(rename = "artifact")]
     pub name: String,
     /// The artifact.
+    #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub fingerprint: Fingerprint,
     /// When it started.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub started_at: Timestamp,
     /// The compliance of its current verdict.
+    #[serde(deserialize_with = "read_compliance")]
     pub compliance: Compliance,
 }
 
 /// An environment with running artifacts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow, Deserialize)]
 pub struct LiveEnvironment {
     /// Its name.
     pub name: String,
     /// Its identifier.
+    #[serde(deserialize_with = "converted::<_, Id, _>")]
     pub id: Uuid,
     /// Its current snapshot.
     pub snapshot: i64,
     /// When it was last reported.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub last_report_at: Timestamp,
     /// Time without reports until it counts as silent; `None` for the service's default.
     #[sqlx(try_from = "Micros")]
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub silent_after: Option<Duration>,
     /// When the first allow-list entry that its compliance depends on expires.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub compliant_until: Option<Timestamp>,
     /// When it was last evaluated, if it is queued for evaluation.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub last_evaluated_at: Option<Timestamp>,
     /// Why it runs too few artifacts, if it does.
     #[sqlx(try_from = "Json<Option<Reason>>")]
+    #[serde(deserialize_with = "converted::<_, Json<Option<Reason>>, _>")]
     pub absence: Option<Reason>,
-}
-
-/// The columns in the order of `live`.
-#[derive(sqlx::FromRow, Deserialize)]
-struct LiveArtifactRow {
-    artifact: String,
-    fingerprint: Bytes,
-    started_at: i64,
-    id: Id,
-    name: String,
-    snapshot: i64,
-    last_report_at: i64,
-    silent_after: Option<i64>,
-    compliant_until: Option<i64>,
-    last_evaluated_at: Option<i64>,
-    absence: Json<Option<Reason>>,
-    compliance: Option<String>,
-}
-
-impl LiveArtifactRow {
-    fn parse(self) -> Result<LiveArtifact, Error> {
-        Ok(LiveArtifact {
-            environment: LiveEnvironment {
-                id: self.id.0,
-                name: self.name,
-                snapshot: self.snapshot,
-                last_report_at: Timestamp::from_micros(self.last_report_at),
-                silent_after: self.silent_after.map(duration),
-                compliant_until: self.compliant_until.map(Timestamp::from_micros),
-                last_evaluated_at: self.last_evaluated_at.map(Timestamp::from_micros),
-                absence: self.absence.0,
-            },
-            name: self.artifact,
-            fingerprint: self.fingerprint.0,
-            started_at: Timestamp::from_micros(self.started_at),
-            compliance: compliance(self.compliance.as_deref())?,
-        })
-    }
 }
 
 impl LiveEnvironment {
@@ -145,7 +104,7 @@ impl Transaction {
         macro_rules! select {
             ($condition:literal) => {
                 concat!(
-                    "SELECT id, provider, name, external_id,
+                    "SELECT id, provider, name, url, external_id,
                             (SELECT p.repository FROM provenance p
                              WHERE p.organization = r.organization AND p.repository = r.id
                              ORDER BY p.recorded_at DESC, p.fingerprint LIMIT 1) IS NOT NULL AS is_origin
@@ -163,8 +122,7 @@ impl Transaction {
         let mut repositories = Vec::new();
         for select in [NAMED, RENAMED] {
             if repositories.is_empty() {
-                let rows: Vec<RepositoryRow> = fetch_all!(self, select, organization, name);
-                repositories = rows.into_iter().map(Repository::from).collect();
+                repositories = fetch_all!(self, select, organization, name);
             }
         }
         Ok(repositories)
@@ -178,8 +136,8 @@ impl Transaction {
             ($artifacts:literal, $condition:literal) => {
                 rows!(
                     self,
-                    "artifact, hex(fingerprint), started_at, hex(id), name, snapshot, last_report_at, silent_after,
-                     compliant_until, last_evaluated_at, absence, compliance",
+                    "json_array(name, hex(id), snapshot, last_report_at, silent_after, compliant_until, last_evaluated_at,
+                       absence), artifact, hex(fingerprint), started_at, compliance",
                     concat!(
                         "SELECT r.name AS artifact, r.fingerprint, r.started_at, e.id, e.name, e.snapshot,
                                 e.last_report_at, e.silent_after, e.compliant_until,
@@ -200,7 +158,7 @@ impl Transaction {
                 )
             };
         }
-        let rows: Vec<LiveArtifactRow> = if self.has_few_artifacts(organization, repository).await? {
+        let mut live: Vec<LiveArtifact> = if self.has_few_artifacts(organization, repository).await? {
             rows_of!(
                 "provenance p CROSS JOIN artifact_runs r",
                 "p.organization = $1 AND p.repository = $2 AND r.fingerprint = p.fingerprint"
@@ -212,7 +170,6 @@ impl Transaction {
                            AND p.fingerprint = r.fingerprint LIMIT 1 OFFSET 0)"
             )
         };
-        let mut live: Vec<_> = rows.into_iter().map(LiveArtifactRow::parse).collect::<Result<_, Error>>()?;
         // Sorted here: the database's order depends on its locale.
         live.sort_unstable();
         Ok(live)

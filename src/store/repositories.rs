@@ -55,21 +55,23 @@ pub enum RecordError {
 #[derive(sqlx::FromRow)]
 struct RepositoryRow {
     id: Uuid,
+    #[sqlx(flatten, try_from = "KnownRow")]
+    known: KnownRepository,
+    is_closed: bool,
+}
+
+/// The columns of a [`KnownRepository`].
+#[derive(sqlx::FromRow)]
+pub(super) struct KnownRow {
     provider: String,
     name: String,
     url: Option<String>,
     external_id: Option<String>,
-    is_closed: bool,
 }
 
-impl RepositoryRow {
-    fn known(&self) -> KnownRepository {
-        KnownRepository {
-            key: self.provider.clone(),
-            name: self.name.clone(),
-            url: self.url.clone(),
-            id: self.external_id.clone(),
-        }
+impl From<KnownRow> for KnownRepository {
+    fn from(KnownRow { provider: key, name, url, external_id: id }: KnownRow) -> Self {
+        Self { key, name, url, id }
     }
 }
 
@@ -81,7 +83,7 @@ impl Transaction {
         named: &RepositoryInfo,
     ) -> Result<Option<String>, Error> {
         let rows = self.lock_repositories(organization, named).await?;
-        let known: Vec<_> = rows.iter().map(RepositoryRow::known).collect();
+        let known: Vec<_> = rows.into_iter().map(|row| row.known).collect();
         let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
         let recorded = known.into_iter().nth(index).map(|repository| repository.name);
         Ok(recorded.filter(|name| name != named.name.as_str()))
@@ -96,14 +98,14 @@ impl Transaction {
     ) -> Result<RecordedRepository, RecordError> {
         let rows = self.lock_repositories(new.organization, named).await?;
         let (closed, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_closed);
-        let known: Vec<_> = open.iter().map(RepositoryRow::known).collect();
+        let known: Vec<_> = open.iter().map(|row| row.known.clone()).collect();
         let row = |index: usize| open.get(index).ok_or(Error::Unreadable("a repository"));
         let (row, provider) = match match_repository(&known, named)? {
             RepositoryMatch::Existing(index) => (row(index)?, None),
             RepositoryMatch::Adopted(index, provider) => (row(index)?, Some(provider)),
             RepositoryMatch::New(key) => {
                 // A closed repository must not return under its name or its identifier.
-                if closed.iter().any(|row| row.known().is_reopened_by(named)) {
+                if closed.iter().any(|row| row.known.is_reopened_by(named)) {
                     return Err(RecordError::Closed);
                 }
                 let mut recorded = self.insert_repository(new, named, &key, at).await?;
@@ -113,17 +115,17 @@ impl Transaction {
                 return Ok(recorded);
             }
         };
-        if row.name != named.name.as_str() {
+        if row.known.name != named.name.as_str() {
             self.insert_repository_name(new.organization, named, row.id, at).await?;
         }
-        let before = row.url.clone();
-        let adds_id = row.external_id.is_none() && named.id.is_some();
+        let before = row.known.url.clone();
+        let adds_id = row.known.id.is_none() && named.id.is_some();
         let mut recorded = self.complete_repository(row.id, new, named, provider.as_ref()).await?;
         if adds_id || provider.is_some() || before != recorded.url {
             self.log().revision(new.organization, Kind::Repository, row.id, at);
         }
         if provider.is_some() || before != recorded.url {
-            let provider = provider.or_else(|| row.known().provider());
+            let provider = provider.or_else(|| row.known.provider());
             recorded.change = Some(describe_change(new, named, provider.as_ref(), recorded.url.as_deref()));
         }
         Ok(recorded)

@@ -8,6 +8,18 @@ use sqlx::types::Uuid;
 
 use crate::domain::model::Fingerprint;
 
+/// Reads a field from another type: from what a column is in JSON.
+pub(super) fn converted<'de, D: Deserializer<'de>, C: Deserialize<'de>, T: From<C>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    C::deserialize(deserializer).map(T::from)
+}
+
+/// Reads a boolean, which is 0 or 1 in JSON from SQLite.
+pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    i64::deserialize(deserializer).map(|flag| flag != 0)
+}
+
 /// An identifier: a column value, or the output of SQLite's `hex`. Responses have its usual form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(transparent)]
@@ -17,6 +29,18 @@ pub struct Id(pub Uuid);
 #[derive(Debug, Clone, Copy, sqlx::Type)]
 #[sqlx(transparent, no_pg_array)]
 pub(super) struct Bytes(pub(super) Fingerprint);
+
+impl From<Id> for Uuid {
+    fn from(Id(id): Id) -> Self {
+        id
+    }
+}
+
+impl From<Bytes> for Fingerprint {
+    fn from(Bytes(fingerprint): Bytes) -> Self {
+        fingerprint
+    }
+}
 
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros};
 use super::from_row::all_from_rows;
-use super::rows::{Bytes, rows};
+use super::rows::{Bytes, converted, flag, rows};
 use super::transaction::{fetch_all, fetch_one, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
@@ -55,29 +55,22 @@ pub struct Confirmation {
     pub last_at: Timestamp,
 }
 
-/// An artifact that started or exited with a snapshot.
-#[derive(Debug, Clone)]
+/// An artifact that started or exited with a snapshot. The columns in the order of `changes`.
+#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct Change {
     /// The snapshot.
     pub snapshot: i64,
     /// Whether it exited.
+    #[serde(deserialize_with = "flag")]
     pub exited: bool,
     /// The artifact.
+    #[sqlx(rename = "fingerprint")]
+    #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub artifact: Fingerprint,
     /// The image's name.
     pub name: String,
     /// Number of artifacts that started, or exited, with this snapshot.
     pub total: i64,
-}
-
-/// The columns in the order of `changes`. JSON from SQLite has 0 and 1 instead of booleans.
-#[derive(sqlx::FromRow, Deserialize)]
-struct ChangeRow {
-    snapshot: i64,
-    exited: i64,
-    fingerprint: Bytes,
-    name: String,
-    total: i64,
 }
 
 /// An interval without reports.
@@ -154,17 +147,17 @@ impl Transaction {
         limit: i64,
     ) -> Result<Vec<Change>, Error> {
         // An artifact that exited with a snapshot ended when the snapshot was received.
-        let rows: Vec<ChangeRow> = rows!(
+        Ok(rows!(
             self,
             "snapshot, exited, hex(fingerprint), name, total",
             "SELECT snapshot, exited, fingerprint, name, total FROM (
-               SELECT first_snapshot AS snapshot, CAST(0 AS BIGINT) AS exited, fingerprint, name,
+               SELECT first_snapshot AS snapshot, FALSE AS exited, fingerprint, name,
                       COUNT(*) OVER (PARTITION BY first_snapshot) AS total,
                       ROW_NUMBER() OVER (PARTITION BY first_snapshot ORDER BY name, fingerprint) AS place
                FROM artifact_runs
                WHERE organization = $1 AND environment = $2 AND first_snapshot >= $3 AND first_snapshot <= $4
                UNION ALL
-               SELECT last_snapshot + 1, CAST(1 AS BIGINT), fingerprint, name,
+               SELECT last_snapshot + 1, TRUE, fingerprint, name,
                       COUNT(*) OVER (PARTITION BY last_snapshot),
                       ROW_NUMBER() OVER (PARTITION BY last_snapshot ORDER BY name, fingerprint)
                FROM artifact_runs
@@ -175,15 +168,7 @@ impl Transaction {
                 let query = query.bind(organization).bind(environment).bind(first).bind(last);
                 query.bind(from.micros()).bind(to.micros()).bind(limit)
             }
-        );
-        let change = |row: ChangeRow| Change {
-            snapshot: row.snapshot,
-            exited: row.exited != 0,
-            artifact: row.fingerprint.0,
-            name: row.name,
-            total: row.total,
-        };
-        Ok(rows.into_iter().map(change).collect())
+        ))
     }
 
     /// The scaling events while one of these snapshots was current, oldest first: the latest `limit` per snapshot,

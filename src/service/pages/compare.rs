@@ -170,7 +170,7 @@ impl Side {
         let content = Content::read(transaction, organization, environment, at).await?;
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
-            || transaction.history_at(organization, environment, at).await?.gap.is_none();
+            || transaction.history_at(organization, environment, at).await?.gap_from.is_none();
         Ok(Self { snapshot, gaps, at, is_confirmed, content })
     }
 
