@@ -16,21 +16,24 @@ use crate::domain::model::{Fingerprint, Timestamp};
 const MAX_ENVIRONMENTS: usize = 400;
 
 /// An environment in which an artifact runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct CurrentRun {
     /// The environment.
+    #[sqlx(flatten)]
     pub environment: LiveEnvironment,
     /// The image's name.
     pub image: String,
     /// The namespaces in which it runs.
+    #[sqlx(try_from = "Json<Vec<String>>")]
     pub namespaces: Vec<String>,
-    /// Number of pods; `None` if a version that did not count them recorded the run.
+    /// Number of pods.
     pub pods: i64,
     /// When it started.
     pub started_at: Timestamp,
     /// The first snapshot that contains it.
     pub first_snapshot: i64,
     /// The current verdict.
+    #[sqlx(flatten, try_from = "VerdictRow")]
     pub verdict: Verdict,
 }
 
@@ -57,31 +60,18 @@ pub struct PastRun {
 }
 
 #[derive(sqlx::FromRow)]
-struct CurrentRunRow {
-    #[sqlx(flatten)]
-    environment: LiveEnvironment,
-    image: String,
-    namespaces: Json<Vec<String>>,
-    pods: i64,
-    started_at: Timestamp,
-    first_snapshot: i64,
+struct VerdictRow {
     compliance: Option<String>,
     is_allowed: Option<bool>,
     reasons: Option<String>,
 }
 
-impl CurrentRunRow {
-    fn parse(self) -> Result<CurrentRun, Error> {
-        let is_allowed = self.is_allowed.unwrap_or_default();
-        Ok(CurrentRun {
-            environment: self.environment,
-            image: self.image,
-            namespaces: self.namespaces.0,
-            pods: self.pods,
-            started_at: self.started_at,
-            first_snapshot: self.first_snapshot,
-            verdict: verdict(self.compliance.as_deref(), is_allowed, self.reasons.as_deref())?,
-        })
+impl TryFrom<VerdictRow> for Verdict {
+    type Error = Error;
+
+    fn try_from(row: VerdictRow) -> Result<Self, Error> {
+        let is_allowed = row.is_allowed.unwrap_or_default();
+        verdict(row.compliance.as_deref(), is_allowed, row.reasons.as_deref())
     }
 }
 
@@ -142,10 +132,9 @@ impl Transaction {
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL
               AND e.last_report_at IS NOT NULL
             ORDER BY r.started_at DESC, e.id LIMIT $3";
-        let rows: Vec<CurrentRunRow> =
+        let rows: Vec<CurrentRun> =
             fetch_all!(self, SELECT, organization, artifact, one_more_than(MAX_ENVIRONMENTS));
-        let runs = rows.into_iter().map(CurrentRunRow::parse).collect::<Result<_, Error>>()?;
-        let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, runs);
+        let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, rows);
         // Sorted here: the database's order depends on its locale.
         runs.listed.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
         Ok(runs)
