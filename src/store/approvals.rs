@@ -8,7 +8,9 @@ use sqlx::types::Uuid;
 use super::bootstrap::{self, ApprovalContent};
 use super::columns::{Json, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::transaction::{fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
+use super::transaction::{
+    fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars, on,
+};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{
@@ -211,10 +213,8 @@ impl Transaction {
             WHERE organization = $1 AND flow = $2 AND COALESCE(environment, '') = $3 AND closed_at IS NULL
               AND state = 'APPROVED'
             ORDER BY number DESC LIMIT 1";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow);
-            select.bind(environment.map_or("", EnvironmentName::as_str)).fetch_optional(connection).await?
-        }))
+        let environment = environment.map_or("", EnvironmentName::as_str);
+        Ok(fetch_optional_scalar!(self, SELECT, organization, flow, environment))
     }
 
     /// The number of an open approval in this state that this token has made already.
@@ -229,12 +229,9 @@ impl Transaction {
             SELECT MIN(number) FROM approvals
             WHERE organization = $1 AND flow = $2 AND target = $3 AND COALESCE(environment, '') = $4 AND state = $5
               AND created_by = $6 AND closed_at IS NULL";
-        Ok(on!(self, |connection| {
-            let select = sqlx::query_scalar(SELECT).bind(organization).bind(flow);
-            let select = select.bind(approval.target.bytes().to_vec());
-            let select = select.bind(approval.environment.as_ref().map_or("", EnvironmentName::as_str));
-            select.bind(approval.state.as_str()).bind(created_by).fetch_one(connection).await?
-        }))
+        let environment = approval.environment.as_ref().map_or("", EnvironmentName::as_str);
+        let (target, state) = (approval.target, approval.state.as_str());
+        Ok(fetch_scalar!(self, SELECT, organization, flow, target, environment, state, created_by))
     }
 
     /// The highest number of a flow's approvals; 0 without approvals.
@@ -281,12 +278,9 @@ impl Transaction {
             UPDATE approvals SET closed_at = $1, withdrawn_by = $2, withdrawal_comment = $3
             WHERE organization = $4 AND flow = $5 AND number = $6 AND created_by IS NOT NULL AND withdrawn_by IS NULL
             RETURNING id";
-        let withdrawn: Vec<Uuid> = on!(self, |connection| {
-            let update =
-                sqlx::query_scalar(UPDATE).bind(withdrawal.timestamp.micros()).bind(&withdrawal.withdrawn_by);
-            let update = update.bind(&withdrawal.comment).bind(organization).bind(flow).bind(number);
-            update.fetch_all(connection).await?
-        });
+        let Withdrawal { withdrawn_by, comment, timestamp } = withdrawal;
+        let withdrawn: Vec<Uuid> =
+            fetch_scalars!(self, UPDATE, timestamp, withdrawn_by, comment, organization, flow, number);
         for id in withdrawn {
             self.log().row(organization, Kind::ApprovalEnd, id);
         }

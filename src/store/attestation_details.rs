@@ -8,10 +8,9 @@ use super::attestations::{Attestation, columns};
 use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::{Bytes, Id, rows};
-use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, on};
+use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp, TrailCommit};
-use crate::store::from_row::all_from_rows;
 
 /// An attestation with all of its fields.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -175,12 +174,8 @@ impl Transaction {
             "a.organization = $1 AND COALESCE(a.flow, '') = $6
              AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
         );
-        Ok(on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(name.whole).bind(name.last);
-            let select = select.bind(name.target).bind(MAX_NAMED).bind(flow);
-            let select = select.bind(artifact.bytes().as_slice());
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        }))
+        let AttestationName { whole, target, last } = name;
+        Ok(fetch_all!(self, SELECT, organization, whole, last, target, MAX_NAMED, flow, artifact))
     }
 
     /// The artifacts that an attestation is about.

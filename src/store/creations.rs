@@ -1,6 +1,6 @@
 //! Counts the objects that a token created.
 
-use super::transaction::on;
+use super::transaction::fetch_optional_scalar;
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, Timestamp};
 
@@ -45,10 +45,7 @@ impl Transaction {
             Created::Flows => nth!("flows"),
             Created::Trails => nth!("trails"),
         };
-        Ok(on!(self, |connection| {
-            let select = sqlx::query_scalar(select).bind(organization).bind(token.bytes().as_slice());
-            let select = select.bind(since.micros()).bind(i64::from(number.saturating_sub(1)));
-            select.fetch_optional(connection).await?
-        }))
+        let newer = i64::from(number.saturating_sub(1));
+        Ok(fetch_optional_scalar!(self, select, organization, token, since, newer))
     }
 }

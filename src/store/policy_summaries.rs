@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::columns::Json;
-use super::from_row::all_from_rows;
 use super::policies::Attachment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::search::Artifact;
-use super::transaction::{fetch_all, on};
+use super::transaction::fetch_all;
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::reason::Reason;
@@ -111,11 +110,8 @@ impl Transaction {
                 AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
             WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
             ORDER BY e.name, r.name, v.fingerprint LIMIT $4";
-        let rows: Vec<FailingRow> = on!(self, |connection| {
-            let select = sqlx::query(SELECT).bind(organization).bind(policy);
-            let select = select.bind(Compliance::NonCompliant.as_str()).bind(one_more_than(MAX_ROWS));
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let (failing, limit) = (Compliance::NonCompliant.as_str(), one_more_than(MAX_ROWS));
+        let rows: Vec<FailingRow> = fetch_all!(self, SELECT, organization, policy, failing, limit);
         let rows = rows.into_iter().map(|row| row.parse(policy)).collect();
         let mut failing = AtMost::from_rows(MAX_ROWS, rows);
         failing.listed.retain(|artifact| !artifact.reasons.is_empty());

@@ -182,11 +182,8 @@ impl Transaction {
             };
         }
         let select = statement!(self, select);
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(select).bind(organization).bind(&text.pattern);
-            let select = select.bind(one_more_than(MAX_RESULTS)).bind(MAX_SCANNED).bind(&text.text);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let limit = one_more_than(MAX_RESULTS);
+        let rows = fetch_all!(self, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 
@@ -242,15 +239,11 @@ impl Transaction {
             };
         }
         let (running, ended) = (statement!(self, running), statement!(self, ended));
-        let mut pods: Vec<PodRun> =
-            fetch_all!(self, running, organization, &text.pattern, one_more_than(MAX_RESULTS));
+        let limit = one_more_than(MAX_RESULTS);
+        let mut pods: Vec<PodRun> = fetch_all!(self, running, organization, &text.pattern, limit);
         if pods.len() <= MAX_RESULTS {
             let share = self.scanned_per_environment(organization).await?;
-            pods.append(&mut on!(self, |connection| {
-                let select = sqlx::query(ended).bind(organization).bind(&text.pattern);
-                let select = select.bind(one_more_than(MAX_RESULTS)).bind(share).bind(&text.text);
-                select.fetch_all(connection).await.and_then(all_from_rows)?
-            }));
+            pods.append(&mut fetch_all!(self, ended, organization, &text.pattern, limit, share, &text.text));
         }
         Ok(AtMost::from_rows(MAX_RESULTS, pods))
     }
@@ -368,11 +361,8 @@ impl Transaction {
             };
         }
         let select = statement!(self, select);
-        let rows = on!(self, |connection| {
-            let select = sqlx::query(select).bind(organization).bind(&text.pattern);
-            let select = select.bind(one_more_than(MAX_RESULTS)).bind(MAX_SCANNED).bind(&text.text);
-            select.fetch_all(connection).await.and_then(all_from_rows)?
-        });
+        let limit = one_more_than(MAX_RESULTS);
+        let rows = fetch_all!(self, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
 }
