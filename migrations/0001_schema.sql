@@ -359,9 +359,11 @@ CREATE TABLE evaluation_queue (
     queued_at BIGINT NOT NULL,
     -- The artifacts to be evaluated, as a JSON list of fingerprints; NULL: all artifacts of the environment.
     artifacts TEXT,
-    -- Of an evaluation of all artifacts that takes several transactions: the last evaluated artifact, and the first expiry of
-    -- those up to it, as in environments; NULL: not begun.
+    -- Of an evaluation of all artifacts that takes several transactions: the last evaluated artifact (NULL: not begun), the
+    -- artifact with which it ends, after beginning again at the first one (NULL: it ends with the last one), and the first
+    -- expiry of the evaluated ones, as in environments.
     position BYTEA,
+    end_position BYTEA,
     compliant_until BIGINT,
     evaluate_at BIGINT,
     -- Attempts that failed, and the time of the next one.

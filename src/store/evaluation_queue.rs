@@ -4,7 +4,8 @@
 //! Any replica evaluates environments and removes them from the queue in the same transaction. An environment that fails is
 //! tried again later, after all others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use sqlx::types::Uuid;
 
@@ -34,18 +35,36 @@ pub struct QueuedEnvironment {
     pub attempts: i64,
 }
 
-/// How far the evaluation of all artifacts of an environment has come.
+/// How far the evaluation of all artifacts of an environment has come. A change meanwhile does not begin it again, which
+/// would never end with many changes: it goes on, and ends where it was then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// The last evaluated artifact; `None` if it has not begun.
     pub position: Option<Fingerprint>,
-    /// The expiry of the artifacts up to it.
+    /// The artifact with which it ends, after beginning again at the first one; `None`: it ends with the last one.
+    pub end_position: Option<Fingerprint>,
+    /// The expiry of the evaluated artifacts.
     pub expiry: Expiry,
+}
+
+impl Progress {
+    /// The artifacts that remain to be evaluated.
+    pub fn rest<T>(self, artifacts: &BTreeMap<Fingerprint, T>) -> impl Iterator<Item = Fingerprint> {
+        let Self { position, end_position, .. } = self;
+        let after = position.map_or(Bound::Unbounded, Bound::Excluded);
+        // Before the end, the evaluation has begun again already.
+        let is_repeated = end_position > position;
+        let last = end_position.filter(|_| is_repeated).map_or(Bound::Unbounded, Bound::Included);
+        let first = end_position.filter(|_| !is_repeated);
+        let first = first.map(|last| artifacts.range(..=last)).into_iter().flatten();
+        artifacts.range((after, last)).chain(first).map(|(artifact, _)| *artifact)
+    }
 }
 
 #[derive(sqlx::FromRow)]
 struct ProgressRow {
     position: Option<Fingerprint>,
+    end_position: Option<Fingerprint>,
     compliant_until: Option<Timestamp>,
     evaluate_at: Option<Timestamp>,
 }
@@ -63,7 +82,8 @@ pub struct QueueBacklog {
 
 impl Transaction {
     /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
-    /// artifacts, or of all. An environment that is queued already keeps its cause, and all of its artifacts are evaluated.
+    /// artifacts, or of all. An environment that is queued already keeps its cause and its position, and all of its artifacts
+    /// are evaluated.
     pub async fn queue_evaluations(
         &mut self,
         organization: &str,
@@ -82,7 +102,8 @@ impl Transaction {
              SELECT organization, id, ?, ?, ? FROM environments
              WHERE organization = ? AND snapshot > 0 AND name IN (?) ORDER BY id
              ON CONFLICT (organization, environment)
-             DO UPDATE SET artifacts = NULL, position = NULL, compliant_until = NULL, evaluate_at = NULL{due}"
+             DO UPDATE SET artifacts = NULL, end_position = evaluation_queue.position, compliant_until = NULL,
+                           evaluate_at = NULL{due}"
         );
         let cause = json(cause)?;
         let artifacts = artifacts.map(json).transpose()?;
@@ -175,16 +196,17 @@ impl Transaction {
         environment: Uuid,
     ) -> Result<Option<Progress>, Error> {
         const SELECT: &str = "
-            SELECT position, compliant_until, evaluate_at FROM evaluation_queue
+            SELECT position, end_position, compliant_until, evaluate_at FROM evaluation_queue
             WHERE organization = $1 AND environment = $2 AND artifacts IS NULL";
         let row: Option<ProgressRow> = fetch_optional!(self, SELECT, organization, environment);
-        Ok(row.map(|ProgressRow { position, compliant_until, evaluate_at }| Progress {
+        Ok(row.map(|ProgressRow { position, end_position, compliant_until, evaluate_at }| Progress {
             position,
+            end_position,
             expiry: Expiry { compliant_until, evaluate_at },
         }))
     }
 
-    /// Queues the artifacts of a locked environment after a position. An environment that is queued already keeps its place.
+    /// Queues the rest of an evaluation of a locked environment. An environment that is queued already keeps its place.
     pub async fn queue_rest(
         &mut self,
         organization: &str,
@@ -195,14 +217,26 @@ impl Transaction {
     ) -> Result<(), Error> {
         const UPSERT: &str = "
             INSERT INTO evaluation_queue
-                (organization, environment, cause, queued_at, position, compliant_until, evaluate_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7)
+                (organization, environment, cause, queued_at, position, end_position, compliant_until, evaluate_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
             ON CONFLICT (organization, environment) DO UPDATE
-            SET artifacts = NULL, position = excluded.position, compliant_until = excluded.compliant_until,
-                evaluate_at = excluded.evaluate_at, attempts = 0, due_at = 0";
-        let Progress { position, expiry: Expiry { compliant_until, evaluate_at } } = progress;
-        let cause = json(cause)?;
-        execute!(self, UPSERT, organization, environment, cause, at, position, compliant_until, evaluate_at);
+            SET artifacts = NULL, position = excluded.position, end_position = excluded.end_position,
+                compliant_until = excluded.compliant_until, evaluate_at = excluded.evaluate_at, attempts = 0,
+                due_at = 0";
+        let Progress { position, end_position, expiry } = progress;
+        let Expiry { compliant_until, evaluate_at } = expiry;
+        execute!(
+            self,
+            UPSERT,
+            organization,
+            environment,
+            json(cause)?,
+            at,
+            position,
+            end_position,
+            compliant_until,
+            evaluate_at
+        );
         Ok(())
     }
 
@@ -251,5 +285,40 @@ impl Transaction {
             FROM organizations o JOIN evaluation_queue q ON q.organization = o.name";
         let (waiting, failing, oldest) = fetch_one!(self, SELECT);
         Ok(QueueBacklog { waiting, failing, oldest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evaluation_ends_where_the_last_change_found_it() {
+        let fingerprint = |n: u8| Fingerprint::from([n; 32]);
+        let artifacts: BTreeMap<Fingerprint, ()> = (1..=5).map(|n| (fingerprint(n), ())).collect();
+        for (position, end_position, rest) in [
+            (None, None, &[1, 2, 3, 4, 5][..]),
+            (Some(2), None, &[3, 4, 5]),
+            (Some(5), None, &[]),
+            (Some(2), Some(2), &[3, 4, 5, 1, 2]),
+            (Some(4), Some(2), &[5, 1, 2]),
+            (Some(5), Some(2), &[1, 2]),
+            (Some(1), Some(2), &[2]),
+            // The artifacts at both positions stopped.
+            (Some(6), Some(6), &[1, 2, 3, 4, 5]),
+            (Some(0), Some(6), &[1, 2, 3, 4, 5]),
+        ] {
+            let progress = Progress {
+                position: position.map(fingerprint),
+                end_position: end_position.map(fingerprint),
+                expiry: Expiry::default(),
+            };
+            let expected: Vec<Fingerprint> = rest.iter().copied().map(fingerprint).collect();
+            assert_eq!(
+                progress.rest(&artifacts).collect::<Vec<_>>(),
+                expected,
+                "{position:?} {end_position:?}"
+            );
+        }
     }
 }

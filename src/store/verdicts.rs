@@ -16,6 +16,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
 use crate::domain::evidence::log::environment_change::StartedVerdict;
+use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// The status of an environment before and after an evaluation.
@@ -82,8 +83,10 @@ pub struct GovernedArtifact {
     pub changed_at: Timestamp,
     /// The running artifacts of the environment by compliance.
     pub counts: ComplianceCounts,
-    /// Whether the environment must be evaluated as a whole: it is queued already, or it runs too few artifacts.
-    pub must_queue: bool,
+    /// Why the environment runs too few artifacts, if it does.
+    pub absence: Option<Reason>,
+    /// Whether its artifacts are queued, and none of them was evaluated yet.
+    pub is_queued: bool,
     /// Whether some of its artifacts were evaluated as a whole, and others are queued.
     pub is_in_progress: bool,
     /// The artifact.
@@ -107,8 +110,8 @@ macro_rules! governed_artifacts {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.changed_at,
                     e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                    CAST(CASE WHEN e.absence IS NOT NULL OR q.environment IS NOT NULL AND q.position IS NULL
-                      THEN 1 ELSE 0 END AS BIGINT) AS must_queue,
+                    e.absence,
+                    CAST(CASE WHEN q.environment IS NOT NULL AND q.position IS NULL THEN 1 ELSE 0 END AS BIGINT) AS is_queued,
                     CAST(CASE WHEN q.position IS NOT NULL THEN 1 ELSE 0 END AS BIGINT) AS is_in_progress,
                     r.fingerprint, r.name AS artifact, r.pods, r.namespaces, v.compliance,
                     CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
@@ -136,7 +139,8 @@ struct GovernedArtifactRow {
     compliant_artifacts: i64,
     unknown_artifacts: i64,
     non_compliant_artifacts: i64,
-    must_queue: i64,
+    absence: Json<Option<Reason>>,
+    is_queued: i64,
     is_in_progress: i64,
     fingerprint: Bytes,
     artifact: String,
@@ -161,7 +165,8 @@ impl GovernedArtifactRow {
                 unknown: self.unknown_artifacts,
                 non_compliant: self.non_compliant_artifacts,
             },
-            must_queue: self.must_queue != 0,
+            absence: self.absence.0,
+            is_queued: self.is_queued != 0,
             is_in_progress: self.is_in_progress != 0,
             artifact: self.fingerprint.0,
             running: RunningArtifact {
@@ -354,7 +359,8 @@ impl Transaction {
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
             "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, changed_at,
-               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, must_queue, is_in_progress,
+               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, absence, is_queued,
+               is_in_progress,
                hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
             ")"

@@ -18,8 +18,8 @@ use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
 
 impl Evaluating<'_> {
     /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
-    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`] and [`MAX_ARTIFACTS`], and those whose status depends on
-    /// more than these verdicts, such as the number of artifacts.
+    /// their verdicts. Queues environments above [`MAX_ENVIRONMENTS`] and [`MAX_ARTIFACTS`], and all artifacts of those that are
+    /// queued for others.
     pub(crate) async fn evaluate_attested(
         &mut self,
         organization: &str,
@@ -53,7 +53,7 @@ impl Evaluating<'_> {
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut incomplete = BTreeSet::new();
         for governed in governed {
-            if governed.must_queue {
+            if governed.is_queued {
                 incomplete.insert(governed.name);
             } else {
                 Affected::add(&mut affected, governed);
@@ -75,7 +75,7 @@ impl Evaluating<'_> {
                 evaluated.push((id, environment, after));
             }
         }
-        // Queueing an environment that is in progress would begin its evaluation again.
+        // Queueing an environment that is in progress would prolong its evaluation.
         evaluated.sort_by_key(|(_, environment, _)| !environment.is_in_progress);
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
@@ -126,13 +126,13 @@ impl Affected {
             compliance,
             changed_at,
             counts,
+            absence,
             is_in_progress,
             artifact,
             running,
             ..
         } = governed;
-        // An environment that runs too few artifacts is queued.
-        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence: None };
+        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence };
         let affected = all.entry(environment).or_insert_with(|| Self {
             name,
             snapshot,
@@ -165,7 +165,8 @@ impl Affected {
         if after.artifacts == self.before.artifacts && expiry == Expiry::default() {
             return None;
         }
-        after.compliance = counts.environment(!requirements.policies.is_empty());
+        let compliance = counts.environment(!requirements.policies.is_empty());
+        after.compliance = compliance.confirmed(after.absence.is_none());
         if self.is_in_progress {
             after.compliance = guard::partial_compliance(self.before.compliance, after.compliance);
         }

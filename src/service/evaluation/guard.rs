@@ -10,7 +10,7 @@
 //! many environments, are queued ([`super::queue`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Bound, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use sqlx::types::Uuid;
@@ -243,11 +243,12 @@ impl<'a> Evaluating<'a> {
         }
         let name = environment_name(name)?;
         let artifacts = self.transaction.running_artifacts(organization, id).await?;
-        let after = progress.position.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rest = artifacts.range((after, Bound::Unbounded)).map(|(artifact, _)| *artifact);
-        let next: BTreeSet<Fingerprint> = rest.by_ref().take(MAX_ARTIFACTS).collect();
-        let coverage =
-            if rest.next().is_some() { Coverage::Partial } else { Coverage::Complete(progress.expiry) };
+        let mut next: Vec<Fingerprint> = progress.rest(&artifacts).take(MAX_ARTIFACTS + 1).collect();
+        let is_partial = next.len() > MAX_ARTIFACTS;
+        next.truncate(MAX_ARTIFACTS);
+        let coverage = if is_partial { Coverage::Partial } else { Coverage::Complete(progress.expiry) };
+        let position = next.last().copied();
+        let next: BTreeSet<Fingerprint> = next.into_iter().collect();
         let kept = artifacts.iter().filter(|(artifact, _)| !next.contains(artifact));
         let kept = kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect();
         let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
@@ -256,8 +257,8 @@ impl<'a> Evaluating<'a> {
         let before = EnvironmentStatus { artifacts, compliance, absence };
         let subject = Subject { name, environment, snapshot, before, seen, kept, coverage };
         let expiry = self.evaluate(organization, subject, cause, at).await?.earlier(progress.expiry);
-        if matches!(coverage, Coverage::Partial) {
-            let progress = Progress { position: next.last().copied(), expiry };
+        if is_partial {
+            let progress = Progress { position, expiry, ..progress };
             self.transaction.queue_rest(organization, id, progress, cause, at).await?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::browser::Browser;
+use super::operations::put_form;
 use super::policies::{attach, put};
 use super::{
     ADMIN, Database, Options, Response, STRANGER, TestService, bootstrap, eventually, form, pod, report,
@@ -90,45 +91,93 @@ async fn change_of_a_policy_evaluates_only_its_organization(database: Database) 
     assert_eq!(service.database.rows("SELECT organization FROM evaluation_queue").await, ["stranger"]);
 }
 
+/// Reports `prod` with 2,500 artifacts, the first of which is `first:1`.
+async fn report_large(service: &TestService) {
+    let images = (1..2_500).map(|n| (format!("i{n}"), json!(format!("{n:064x}"))));
+    let mut running = pod("p", "i", 'a');
+    running["digests"] = images.chain([("first:1".to_owned(), json!(first()))]).collect();
+    service.report(ADMIN, "prod", report(&[running])).await.expect(201);
+}
+
+fn first() -> String {
+    format!("{:064x}", 0)
+}
+
+async fn attest_first(service: &TestService) {
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": first(),
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+}
+
+/// Number of artifacts with a verdict.
+async fn evaluated(service: &TestService) -> String {
+    let verdicts = "SELECT COUNT(*) || '' FROM verdicts WHERE until_at IS NULL";
+    service.database.rows(verdicts).await.concat()
+}
+
 /// The environment becomes compliant with its last artifacts, and until the first attestation expires.
 async fn large_environment_is_evaluated_in_parts(database: Database) {
     let service = TestService::start(database).await;
-    let first = format!("{:064x}", 0);
-    let images = (1..2_500).map(|n| (format!("i{n}"), json!(format!("{n:064x}"))));
-    let mut running = pod("p", "i", 'a');
-    running["digests"] = images.chain([("first:1".to_owned(), json!(first))]).collect();
-    service.report(ADMIN, "prod", report(&[running])).await.expect(201);
-    let attest = async || {
-        let data = json!({
-            "attestation_name": "unit", "artifact_fingerprint": first,
-            "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
-        });
-        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
-    };
-    attest().await;
+    report_large(&service).await;
+    attest_first(&service).await;
     let rule =
         "attestations: [{name: unit, type: junit, max_age: 30d, if: '${{ artifact.name == \"first:1\" }}'}]";
     put(&service, ADMIN, "rules", rule).await.expect(201);
     attach(&service, "prod", &["rules"]).await.expect(200);
-    let evaluated = async || {
-        let verdicts = "SELECT COUNT(*) || '' FROM verdicts WHERE until_at IS NULL";
-        service.database.rows(verdicts).await.concat()
-    };
     for (generation, number) in [(2, "1000"), (3, "2000")] {
-        assert_eq!(evaluated().await, number);
+        assert_eq!(evaluated(&service).await, number);
         assert_eq!(environment(&service, "prod").await, json!([null, true, false]));
         // Among the evaluated artifacts: its verdict is the current one, and the others stay queued.
-        attest().await;
+        attest_first(&service).await;
         assert_eq!(environment(&service, "prod").await, json!([null, true, false]));
         service.reload(&bootstrap(generation, "")).await;
     }
-    assert_eq!(evaluated().await, "2500");
+    assert_eq!(evaluated(&service).await, "2500");
     assert_eq!(environment(&service, "prod").await, json!([true, false, false]));
     let events = "SELECT kind FROM events WHERE kind LIKE '%_ENV'";
     assert_eq!(service.database.rows(events).await, ["ON_COMPLIANT_ENV"]);
     let expiring =
         "SELECT name FROM environments WHERE evaluate_at IS NOT NULL AND compliant_until IS NOT NULL";
     assert_eq!(service.database.rows(expiring).await, ["prod"]);
+}
+
+/// The template of a flow concerns all artifacts: those that were evaluated before its change are evaluated again at the end.
+async fn change_prolongs_the_evaluation_of_a_large_environment(database: Database) {
+    let service = TestService::start(database).await;
+    report_large(&service).await;
+    put(&service, ADMIN, "rules", "provenance: {required: true}").await.expect(201);
+    attach(&service, "prod", &["rules"]).await.expect(200);
+    assert_eq!(evaluated(&service).await, "1000");
+    put_form(&service, ADMIN, "/flows/acme/template_file", &json!({"name": "cart"}), Some("version: 1"))
+        .await
+        .expect(201);
+    for (generation, number, is_evaluating) in [(2, "2000", true), (3, "2500", true), (4, "2500", false)] {
+        service.reload(&bootstrap(generation, "")).await;
+        assert_eq!(evaluated(&service).await, number);
+        assert_eq!(environment(&service, "prod").await, json!([false, is_evaluating, false]));
+    }
+}
+
+async fn attestation_does_not_delay_the_evaluation_of_an_environment_with_too_few_artifacts(
+    database: Database,
+) {
+    let few = "    environments: [{name: prod, minArtifacts: 3000}]";
+    let options = Options { bootstrap: bootstrap(1, few), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    report_large(&service).await;
+    put(&service, ADMIN, "rules", "attestations: [{name: unit, type: junit}]").await.expect(201);
+    attach(&service, "prod", &["rules"]).await.expect(200);
+    for (generation, number, is_evaluating) in [(2, "1000", true), (3, "2000", true), (4, "2500", false)] {
+        assert_eq!(evaluated(&service).await, number);
+        assert_eq!(environment(&service, "prod").await, json!([false, is_evaluating, false]));
+        attest_first(&service).await;
+        assert_eq!(environment(&service, "prod").await, json!([false, is_evaluating, false]));
+        service.reload(&bootstrap(generation, few)).await;
+    }
+    let compliance = "SELECT compliance FROM verdicts WHERE until_at IS NULL AND compliance = 'COMPLIANT'";
+    assert_eq!(service.database.rows(compliance).await, ["COMPLIANT"]);
 }
 
 /// The report evaluates all artifacts, also those that were queued.
@@ -161,5 +210,7 @@ super::on_both!(
     failing_environments_delay_no_other,
     change_of_a_policy_evaluates_only_its_organization,
     large_environment_is_evaluated_in_parts,
+    change_prolongs_the_evaluation_of_a_large_environment,
+    attestation_does_not_delay_the_evaluation_of_an_environment_with_too_few_artifacts,
     report_completes_the_evaluation_of_a_large_environment,
 );
