@@ -67,13 +67,14 @@ impl Store {
     /// Returns [`Error::Unavailable`] if there is no connection.
     pub async fn replayed_until(&self) -> Result<Option<Timestamp>, Error> {
         const SELECT: &str = "
-            SELECT CAST(EXTRACT(EPOCH FROM pg_last_xact_replay_timestamp()) * 1000000 AS BIGINT)
+            SELECT CAST(EXTRACT(EPOCH FROM COALESCE(pg_last_xact_replay_timestamp(),
+                          -- No transaction since the standby was created.
+                          (SELECT checkpoint_time FROM pg_control_checkpoint()))) * 1000000 AS BIGINT)
             WHERE pg_is_in_recovery()";
         let Self::Postgres(pools) = self else { return Ok(None) };
         let mut transaction = pools.read().await?;
-        let micros: Option<Option<i64>> =
-            sqlx::query_scalar(SELECT).fetch_optional(&mut *transaction).await?;
-        Ok(micros.map(|micros| micros.map_or(Timestamp::EPOCH, Timestamp::from_micros)))
+        let micros: Option<i64> = sqlx::query_scalar(SELECT).fetch_optional(&mut *transaction).await?;
+        Ok(micros.map(Timestamp::from_micros))
     }
 
     /// Rereads the password of PostgreSQL, for new connections.
