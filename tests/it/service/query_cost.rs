@@ -106,6 +106,8 @@ async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
 async fn count_steps(transaction: &mut Transaction) -> Arc<AtomicU64> {
     let steps = Arc::new(AtomicU64::new(0));
     let Transaction::Sqlite(connection) = transaction else { panic!("expected SQLite") };
+    // The first statement of a connection also reads the schema.
+    sqlx::query("SELECT 1 FROM sqlite_schema LIMIT 1").execute(&mut **connection).await.unwrap();
     let count = Arc::clone(&steps);
     connection.lock_handle().await.unwrap().set_progress_handler(STEPS_PER_CALLBACK, move || {
         count.fetch_add(1, Ordering::Relaxed);
@@ -229,11 +231,7 @@ async fn queries_do_not_scan_ended_rows() {
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
         insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
         let store = Store::open(&url, Timeouts::default()).await.unwrap();
-        // The first statement of a connection also reads the schema.
-        let (first, second) = (Box::pin(steps(&store)).await, Box::pin(steps(&store)).await);
-        counted.push(
-            first.into_iter().zip(second).map(|((name, a), (_, b))| (name, a.min(b))).collect::<Vec<_>>(),
-        );
+        counted.push(Box::pin(steps(&store)).await);
         store.close().await;
     }
     assert_eq!(grown(&counted), [""; 0], "steps / {STEPS_PER_CALLBACK} with twice as many ended rows");
@@ -344,11 +342,7 @@ async fn evaluation_does_not_read_all_trails_and_attestations_of_an_artifact() {
     for to in [TRAILS, 2 * TRAILS] {
         insert_trails(&database, (to - TRAILS + 1, to)).await;
         let store = Store::open(&url, Timeouts::default()).await.unwrap();
-        let (first, second) =
-            (Box::pin(steps_of_trails(&store)).await, Box::pin(steps_of_trails(&store)).await);
-        counted.push(
-            first.into_iter().zip(second).map(|((name, a), (_, b))| (name, a.min(b))).collect::<Vec<_>>(),
-        );
+        counted.push(Box::pin(steps_of_trails(&store)).await);
         store.close().await;
     }
     assert_eq!(grown(&counted), [""; 0], "steps / {STEPS_PER_CALLBACK} with twice as many trails");
