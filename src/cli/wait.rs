@@ -143,7 +143,7 @@ impl Wait {
     ) -> Vec<Provider> {
         let mut others = Vec::new();
         let query = async {
-            for provider in Provider::ALL.into_iter().filter(|_| self.provider.is_none()) {
+            for provider in Provider::named().into_iter().filter(|_| self.provider.is_none()) {
                 match client.live_artifacts(&self.repository, Some(&provider)).await {
                     Ok(live) => others.push((provider.clone(), digests(live.value.running()))),
                     Err(error) => {

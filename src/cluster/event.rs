@@ -11,6 +11,7 @@ use super::messages::Status;
 use super::unreadable::{PodName, Unreadable};
 use crate::domain::live::pod::PodView;
 use crate::domain::live::watch::{Action, Listing, RestartReason, State, Step};
+use crate::domain::model::words;
 
 /// An event of a list or watch of pods, or of namespaces.
 #[derive(Debug)]
@@ -44,15 +45,16 @@ pub enum WatchEvent<V = PodView> {
     CaughtUp,
 }
 
-/// Event types (Kubernetes documentation, "Kubernetes API Concepts"), used as labels of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "names of the Kubernetes API")]
-pub enum EventType {
-    Added,
-    Modified,
-    Deleted,
-    Bookmark,
-    Error,
+words! {
+    /// Event types (Kubernetes documentation, "Kubernetes API Concepts"), used as labels of a metric.
+    #[expect(missing_docs, reason = "names of the Kubernetes API")]
+    EventType {
+        Added "added",
+        Modified "modified",
+        Deleted "deleted",
+        Bookmark "bookmark",
+        Error "error",
+    }
 }
 
 /// The part of an event that the state machine needs.
@@ -166,18 +168,6 @@ impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
 }
 
 impl EventType {
-    /// The value of the metric's label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-            Self::Bookmark => "bookmark",
-            Self::Error => "error",
-        }
-    }
-
     fn from_event<V>(event: &Event<V>) -> Self {
         match event {
             Event::Object { change: Change::Added, .. } => Self::Added,

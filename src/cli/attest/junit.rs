@@ -191,6 +191,7 @@ impl Junit {
         let artifact_fingerprint = artifacts.next();
         let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
         let fields = AttestationFields {
+            attestation_name: self.name.clone(),
             origin_url,
             description: self.description.clone(),
             artifact_fingerprint,
@@ -206,7 +207,6 @@ impl Junit {
                 .transpose()
                 .map_err(Failure::usage)?
                 .map(AnyJson::from),
-            ..AttestationFields::new(self.name.clone())
         };
         Ok(JunitAttestation { fields, own: JunitFields { junit_results: results } })
     }
@@ -259,7 +259,7 @@ impl Junit {
         let is_sent = |fact: Fact| fact != Fact::Provider || provider.is_some();
         lines.extend(facts.iter().filter(|(fact, _)| is_sent(**fact)).map(|(fact, found)| {
             let value = shortened(found.value.lines().next().unwrap_or_default(), MAX_SHOWN_CHARS);
-            (fact.label(), Cell::text(format!("{value} ({})", found.from)))
+            (fact.as_str(), Cell::text(format!("{value} ({})", found.from)))
         }));
         details(lines)
     }

@@ -3,27 +3,26 @@
 //! Called by the service before it reads a request's body. Pure.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::model::{EnvironmentName, FlowName, InvalidName};
+use crate::domain::model::{EnvironmentName, FlowName, InvalidName, words};
 
-/// The role of a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(schemars::JsonSchema, utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Report the listed environments.
-    Report,
-    /// Attest in the listed flows.
-    Attest,
-    /// Read all data of the organization, and approve artifacts in the listed flows for the listed environments.
-    Approve,
-    /// Read all data of the organization.
-    Read,
-    /// All permissions.
-    Admin,
+words! {
+    /// The role of a token.
+    #[cfg_attr(feature = "service", derive(schemars::JsonSchema, utoipa::ToSchema))]
+    Role {
+        /// Report the listed environments.
+        Report "report",
+        /// Attest in the listed flows.
+        Attest "attest",
+        /// Read all data of the organization, and approve artifacts in the listed flows for the listed environments.
+        Approve "approve",
+        /// Read all data of the organization.
+        Read "read",
+        /// All permissions.
+        Admin "admin",
+    }
 }
 
 /// The operation of a request.
@@ -66,11 +65,6 @@ pub struct Scope {
     /// Flows of the roles `attest` and `approve`.
     pub flows: Vec<String>,
 }
-
-/// Text that is not a role.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role: expected report, attest, approve, read or admin")]
-pub struct UnknownRole;
 
 /// A scope that does not fit its role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -183,18 +177,6 @@ impl Role {
     fn or(self) -> String {
         if self == Self::Admin { String::new() } else { format!("{} or ", self.as_str()) }
     }
-
-    /// The role's name.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Report => "report",
-            Self::Attest => "attest",
-            Self::Approve => "approve",
-            Self::Read => "read",
-            Self::Admin => "admin",
-        }
-    }
 }
 
 impl Operation<'_> {
@@ -259,17 +241,6 @@ impl fmt::Display for Scope {
         let lists: Vec<_> =
             lists.into_iter().filter(|list| !list.is_empty()).map(|list| list.join(", ")).collect();
         f.write_str(&lists.join(" in "))
-    }
-}
-
-impl FromStr for Role {
-    type Err = UnknownRole;
-
-    fn from_str(word: &str) -> Result<Self, UnknownRole> {
-        [Self::Report, Self::Attest, Self::Approve, Self::Read, Self::Admin]
-            .into_iter()
-            .find(|role| role.as_str() == word)
-            .ok_or(UnknownRole)
     }
 }
 

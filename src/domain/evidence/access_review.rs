@@ -69,7 +69,7 @@ impl AccessReview {
                         format!("attestation \"{}\" of flow {flow}", required.name),
                         format!("attest in flow {flow}"),
                         tokens,
-                        |token| token.permits(Operation::Attest(flow)),
+                        |token| token.permits(Operation::Attest(flow.as_str())),
                     ),
                     None => Way::in_any_flow(format!("attestation: {required}"), tokens),
                 },

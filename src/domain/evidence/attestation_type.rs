@@ -75,10 +75,7 @@ impl AttestationType for SystemFields {
     const NAMES: &'static [&'static str] = &["type_name", "attestation_data", "control", "is_compliant"];
 
     fn name(&self) -> String {
-        match self.type_name {
-            SystemType::Sbom => "sbom".to_owned(),
-            SystemType::Decision => "decision".to_owned(),
-        }
+        self.type_name.to_string()
     }
 
     /// A decision has its verdict in its data; a bill of materials has none.

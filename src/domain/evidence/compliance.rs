@@ -2,17 +2,18 @@
 //!
 //! `environment_status` determines it, with the policies of `policy`. Pure.
 
-use std::str::FromStr;
+use crate::domain::model::words;
 
-/// The compliance of an artifact or environment, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Compliance {
-    /// All requirements are fulfilled.
-    Compliant,
-    /// There is no policy, or the environment is silent or runs too few artifacts.
-    Unknown,
-    /// A requirement is not fulfilled.
-    NonCompliant,
+words! {
+    /// The compliance of an artifact or environment, from best to worst.
+    Compliance {
+        /// All requirements are fulfilled.
+        Compliant "COMPLIANT",
+        /// There is no policy, or the environment is silent or runs too few artifacts.
+        Unknown "UNKNOWN",
+        /// A requirement is not fulfilled.
+        NonCompliant "NON-COMPLIANT",
+    }
 }
 
 /// Numbers of running artifacts of an environment by compliance.
@@ -64,30 +65,6 @@ impl Compliance {
     #[must_use]
     pub fn confirmed(self, is_confirmed: bool) -> Self {
         if is_confirmed { self } else { self.max(Self::Unknown) }
-    }
-
-    /// The interface's spelling, as in `compliance` of `live_artifacts`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Compliant => "COMPLIANT",
-            Self::Unknown => "UNKNOWN",
-            Self::NonCompliant => "NON-COMPLIANT",
-        }
-    }
-}
-
-/// Text that is not a compliance.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown compliance: expected COMPLIANT, UNKNOWN or NON-COMPLIANT")]
-pub struct UnknownCompliance;
-
-impl FromStr for Compliance {
-    type Err = UnknownCompliance;
-
-    fn from_str(word: &str) -> Result<Self, UnknownCompliance> {
-        let all = [Self::Compliant, Self::Unknown, Self::NonCompliant];
-        all.into_iter().find(|compliance| compliance.as_str() == word).ok_or(UnknownCompliance)
     }
 }
 

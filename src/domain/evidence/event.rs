@@ -112,11 +112,6 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             Trigger::CompliantEnvironment if became(before, after, Compliance::Compliant) => {
                 events.push(Event { trigger, artifacts: Vec::new(), total: 0 });
             }
-            Trigger::NonCompliantEnvironment
-            | Trigger::CompliantEnvironment
-            | Trigger::Checkpoint
-            | Trigger::SilentEnvironment
-            | Trigger::ReportingEnvironment => {}
             _ => events.extend(affected_by(trigger).chunks(MAX_ARTIFACTS).map(|artifacts| Event {
                 trigger,
                 artifacts: artifacts.to_vec(),
@@ -140,11 +135,8 @@ fn affects(trigger: Trigger, was: Option<&RunningArtifact>, is: Option<&RunningA
         Trigger::ExitedArtifact => was.is_some() && is.is_none(),
         Trigger::ScaledArtifact => was.zip(is).is_some_and(|(was, is)| was.pods != is.pods),
         Trigger::AllowedArtifact => !allowed(was) && allowed(is),
-        Trigger::NonCompliantEnvironment
-        | Trigger::CompliantEnvironment
-        | Trigger::Checkpoint
-        | Trigger::SilentEnvironment
-        | Trigger::ReportingEnvironment => false,
+        // Events of the environment itself.
+        _ => false,
     }
 }
 

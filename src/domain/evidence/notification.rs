@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::event::AffectedArtifact;
 use super::reason::Reason;
 use crate::domain::escape::Escaped;
-use crate::domain::model::{Timestamp, Trigger};
+use crate::domain::model::{Timestamp, Trigger, pluralize};
 
 /// The body of a webhook request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -182,10 +182,7 @@ impl Content {
     #[must_use]
     pub fn headline(&self) -> String {
         let environment = format!("{} ({})", self.environment, self.organization);
-        let artifacts = match self.artifacts_total {
-            1 => "1 artifact".to_owned(),
-            n => format!("{n} artifacts"),
-        };
+        let artifacts = pluralize(self.artifacts_total as u64, "artifact");
         let since = self.silent_since.unwrap_or(self.occurred_at);
         let text = match self.trigger {
             Trigger::StartedArtifact => format!("{artifacts} started in {environment}"),
@@ -229,24 +226,19 @@ impl Content {
         if unlisted > 0 {
             lines.push(format!("and {unlisted} more"));
         }
-        let cause = match (self.cause.kind, &self.cause.by) {
-            (CauseKind::Report, Some(by)) => format!("a report by {by}"),
-            (CauseKind::Attestation, Some(by)) => format!("an attestation by {by}"),
-            (CauseKind::Approval, Some(by)) => format!("an approval or a withdrawal by {by}"),
-            (CauseKind::Report, None) => "a report".to_owned(),
-            (CauseKind::Attestation, None) => "an attestation".to_owned(),
-            (CauseKind::Approval, None) => "an approval or a withdrawal".to_owned(),
-            (CauseKind::AllowList, Some(by)) => format!("a new allow-list entry by {by}"),
-            (CauseKind::AllowList, None) => "a new allow-list entry".to_owned(),
-            (CauseKind::Bootstrap, _) => "the bootstrap file".to_owned(),
-            (CauseKind::Policy, Some(by)) => format!("a policy change by {by}"),
-            (CauseKind::Policy, None) => "a policy change".to_owned(),
-            (CauseKind::Time, _) if self.trigger == Trigger::SilentEnvironment => {
-                "missing reports".to_owned()
-            }
-            (CauseKind::Time, _) => "an expired allow-list entry or attestation".to_owned(),
+        let cause = match self.cause.kind {
+            CauseKind::Report => "a report",
+            CauseKind::Attestation => "an attestation",
+            CauseKind::Approval => "an approval or a withdrawal",
+            CauseKind::AllowList => "a new allow-list entry",
+            CauseKind::Bootstrap => "the bootstrap file",
+            CauseKind::Policy => "a policy change",
+            CauseKind::Time if self.trigger == Trigger::SilentEnvironment => "missing reports",
+            CauseKind::Time => "an expired allow-list entry or attestation",
         };
-        lines.push(Escaped(&format!("snapshot {}; caused by {cause}", self.snapshot_index)).to_string());
+        // A token causes neither the bootstrap file nor the passing of time.
+        let by = self.cause.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        lines.push(Escaped(&format!("snapshot {}; caused by {cause}{by}", self.snapshot_index)).to_string());
         if merged_events > 0 {
             let events = if merged_events == 1 { "event" } else { "events" };
             lines.push(format!("and {merged_events} more {events} of this kind; see the environment's page"));

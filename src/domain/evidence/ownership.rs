@@ -3,17 +3,19 @@
 //! Declared in the bootstrap file. The service checks each attestation before it is recorded. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::escape::Escaped;
-use crate::domain::model::Fingerprint;
+use crate::domain::model::{Fingerprint, checked_text};
 
-/// A name in which `*` stands for any characters.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Pattern(String);
+checked_text! {
+    /// A name in which `*` stands for any characters.
+    Pattern, InvalidPattern, |text| {
+        let is_valid = matches!(text.len(), 1..=255) && !text.contains(|c: char| c.is_control() || c == ' ');
+        if is_valid { Ok(text) } else { Err(InvalidPattern) }
+    }
+}
 
 /// Text that is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -207,12 +209,6 @@ impl Pattern {
         self.matches(without_tag(image))
     }
 
-    /// The pattern as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
@@ -222,29 +218,6 @@ impl Pattern {
             rest = after;
         }
         rest.ends_with(end)
-    }
-}
-
-impl FromStr for Pattern {
-    type Err = InvalidPattern;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
-        let is_valid = matches!(text.len(), 1..=255) && !text.contains(|c: char| c.is_control() || c == ' ');
-        if is_valid { Ok(Self(text.to_owned())) } else { Err(InvalidPattern) }
-    }
-}
-
-impl TryFrom<String> for Pattern {
-    type Error = InvalidPattern;
-
-    fn try_from(text: String) -> Result<Self, InvalidPattern> {
-        text.parse()
-    }
-}
-
-impl From<Pattern> for String {
-    fn from(pattern: Pattern) -> Self {
-        pattern.0
     }
 }
 

@@ -2,61 +2,50 @@
 //!
 //! [`ListedAction`] is an action in the list of an organization, [`Action`] the response of get-action.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
-use super::Timestamp;
+use super::{Timestamp, words};
 
-/// An event (interface, "Events").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
-pub enum Trigger {
-    /// An artifact started.
-    #[serde(rename = "ON_STARTED_ARTIFACT")]
-    StartedArtifact,
-    /// An artifact stopped.
-    #[serde(rename = "ON_EXITED_ARTIFACT")]
-    ExitedArtifact,
-    /// The number of an artifact's pods changed.
-    #[serde(rename = "ON_SCALED_ARTIFACT")]
-    ScaledArtifact,
-    /// An allow-listed artifact started, or a running artifact was allow-listed.
-    #[serde(rename = "ON_ALLOWED_ARTIFACT")]
-    AllowedArtifact,
-    /// An environment became non-compliant, or is non-compliant from the start.
-    #[serde(rename = "ON_NON_COMPLIANT_ENV")]
-    NonCompliantEnvironment,
-    /// An environment became compliant.
-    #[serde(rename = "ON_COMPLIANT_ENV")]
-    CompliantEnvironment,
-    /// A checkpoint of the organization's log was written. Not in the interface.
-    #[serde(rename = "ON_CHECKPOINT")]
-    Checkpoint,
-    /// An environment became silent. Not in the interface.
-    #[serde(rename = "ON_SILENT_ENV")]
-    SilentEnvironment,
-    /// A silent environment is reported again. Not in the interface.
-    #[serde(rename = "ON_REPORTING_ENV")]
-    ReportingEnvironment,
+words! {
+    /// An event (interface, "Events"): first those of the interface, in its order.
+    #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
+    Trigger {
+        /// An artifact started.
+        StartedArtifact "ON_STARTED_ARTIFACT",
+        /// An artifact stopped.
+        ExitedArtifact "ON_EXITED_ARTIFACT",
+        /// The number of an artifact's pods changed.
+        ScaledArtifact "ON_SCALED_ARTIFACT",
+        /// An allow-listed artifact started, or a running artifact was allow-listed.
+        AllowedArtifact "ON_ALLOWED_ARTIFACT",
+        /// An environment became non-compliant, or is non-compliant from the start.
+        NonCompliantEnvironment "ON_NON_COMPLIANT_ENV",
+        /// An environment became compliant.
+        CompliantEnvironment "ON_COMPLIANT_ENV",
+        /// A checkpoint of the organization's log was written. Not in the interface.
+        Checkpoint "ON_CHECKPOINT",
+        /// An environment became silent. Not in the interface.
+        SilentEnvironment "ON_SILENT_ENV",
+        /// A silent environment is reported again. Not in the interface.
+        ReportingEnvironment "ON_REPORTING_ENV",
+    }
 }
 
-/// The kind of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum TargetKind {
-    /// An address that receives signed JSON.
-    Webhook,
-    /// A chat's incoming webhook.
-    Slack,
-    /// Email addresses.
-    Email,
-    /// A webhook of a workflow of Teams. Not in the interface.
-    Teams,
-    /// PagerDuty's Events API v2. Not in the interface.
-    PagerDuty,
+words! {
+    /// The kind of a target.
+    #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
+    TargetKind {
+        /// An address that receives signed JSON.
+        Webhook "WEBHOOK",
+        /// A chat's incoming webhook.
+        Slack "SLACK",
+        /// Email addresses.
+        Email "EMAIL",
+        /// A webhook of a workflow of Teams. Not in the interface.
+        Teams "TEAMS",
+        /// PagerDuty's Events API v2. Not in the interface.
+        PagerDuty "PAGERDUTY",
+    }
 }
 
 /// A target in a response. The interface defines `webhook` and `context`, but not `name` and `recipients`.
@@ -179,41 +168,7 @@ pub struct Action {
     pub flows: Option<Vec<String>>,
 }
 
-/// Text that is not a trigger or a kind of target.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown value")]
-pub struct UnknownVariant;
-
 impl Trigger {
-    /// All triggers, in the interface's order, then ours.
-    pub const ALL: [Self; 9] = [
-        Self::StartedArtifact,
-        Self::ExitedArtifact,
-        Self::ScaledArtifact,
-        Self::AllowedArtifact,
-        Self::NonCompliantEnvironment,
-        Self::CompliantEnvironment,
-        Self::Checkpoint,
-        Self::SilentEnvironment,
-        Self::ReportingEnvironment,
-    ];
-
-    /// The interface's spelling.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::StartedArtifact => "ON_STARTED_ARTIFACT",
-            Self::ExitedArtifact => "ON_EXITED_ARTIFACT",
-            Self::ScaledArtifact => "ON_SCALED_ARTIFACT",
-            Self::AllowedArtifact => "ON_ALLOWED_ARTIFACT",
-            Self::NonCompliantEnvironment => "ON_NON_COMPLIANT_ENV",
-            Self::CompliantEnvironment => "ON_COMPLIANT_ENV",
-            Self::Checkpoint => "ON_CHECKPOINT",
-            Self::SilentEnvironment => "ON_SILENT_ENV",
-            Self::ReportingEnvironment => "ON_REPORTING_ENV",
-        }
-    }
-
     /// The triggers of the beginning and of the end of the condition that the event is about; `None` if it is about none.
     #[must_use]
     pub fn condition(self) -> Option<[Self; 2]> {
@@ -222,45 +177,6 @@ impl Trigger {
             [Self::SilentEnvironment, Self::ReportingEnvironment],
         ];
         conditions.into_iter().find(|condition| condition.contains(&self))
-    }
-}
-
-impl TargetKind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Webhook, Self::Slack, Self::Email, Self::Teams, Self::PagerDuty];
-
-    /// The interface's spelling.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Webhook => "WEBHOOK",
-            Self::Slack => "SLACK",
-            Self::Email => "EMAIL",
-            Self::Teams => "TEAMS",
-            Self::PagerDuty => "PAGERDUTY",
-        }
-    }
-}
-
-impl FromStr for Trigger {
-    type Err = UnknownVariant;
-
-    fn from_str(word: &str) -> Result<Self, UnknownVariant> {
-        Self::ALL.into_iter().find(|trigger| trigger.as_str() == word).ok_or(UnknownVariant)
-    }
-}
-
-impl FromStr for TargetKind {
-    type Err = UnknownVariant;
-
-    fn from_str(word: &str) -> Result<Self, UnknownVariant> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == word).ok_or(UnknownVariant)
-    }
-}
-
-impl fmt::Display for Trigger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -1,22 +1,20 @@
 //! Approvals of artifacts for release (interface, "Approval").
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{EnvironmentName, Fingerprint, Timestamp, is_commit_hash};
+use super::{EnvironmentName, Fingerprint, Timestamp, is_commit_hash, words};
 
-/// The state of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum ApprovalState {
-    /// The approval was given.
-    Approved,
-    /// The approval was denied or withdrawn.
-    Unapproved,
-    /// The decision is pending.
-    Pending,
+words! {
+    /// The state of an approval.
+    #[cfg_attr(feature = "service", derive(utoipa::ToSchema, schemars::JsonSchema))]
+    ApprovalState {
+        /// The approval was given.
+        Approved "APPROVED",
+        /// The approval was denied or withdrawn.
+        Unapproved "UNAPPROVED",
+        /// The decision is pending.
+        Pending "PENDING",
+    }
 }
 
 /// An approval. The commits `C` are [`SourceCommit`] in get-approval (operation 6) and [`CommitHash`] in the list
@@ -132,30 +130,4 @@ pub struct SignOff {
     pub approved_by: String,
     pub approval_url: String,
     pub timestamp: Timestamp,
-}
-
-/// Text that is not a state.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown state: expected APPROVED, UNAPPROVED or PENDING")]
-pub struct UnknownState;
-
-impl ApprovalState {
-    /// The interface's spelling.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "APPROVED",
-            Self::Unapproved => "UNAPPROVED",
-            Self::Pending => "PENDING",
-        }
-    }
-}
-
-impl FromStr for ApprovalState {
-    type Err = UnknownState;
-
-    fn from_str(word: &str) -> Result<Self, UnknownState> {
-        let states = [Self::Approved, Self::Unapproved, Self::Pending];
-        states.into_iter().find(|state| state.as_str() == word).ok_or(UnknownState)
-    }
 }

@@ -7,6 +7,7 @@ mod approval;
 mod artifact;
 mod attestation;
 mod audit_entry;
+mod checked_text;
 mod commit;
 mod digests;
 mod fingerprint;
@@ -24,17 +25,17 @@ mod template;
 mod text;
 mod timestamp;
 mod trail;
+mod words;
 
-pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKind, Trigger, UnknownVariant};
-pub use approval::{
-    Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, UnknownState, Withdrawal,
-};
+pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKind, Trigger};
+pub use approval::{Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, Withdrawal};
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use attestation::{
     AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields, JunitResult,
     PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType, unknown_fields,
 };
 pub use audit_entry::AuditEntry;
+pub(crate) use checked_text::checked_text;
 pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
 pub use digests::Digests;
@@ -69,3 +70,5 @@ pub use trail::{
     ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, Flow, Trail,
     TrailCommit, TrailEvent, TrailTemplate,
 };
+pub use words::UnknownWord;
+pub(crate) use words::words;

@@ -1,10 +1,6 @@
 //! Names that become segments of a request path.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize};
-
+use super::checked_text;
 use crate::domain::escape::Escaped;
 
 /// An invalid name.
@@ -16,86 +12,56 @@ pub struct InvalidName {
     problem: &'static str,
 }
 
-/// Declares a newtype over a checked `String`.
-macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $check:path) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(transparent)]
-        pub struct $name(String);
-
-        impl $name {
-            /// The name as it was given, not percent-encoded.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidName;
-
-            fn from_str(input: &str) -> Result<Self, InvalidName> {
-                match $check(input) {
-                    Ok(()) => Ok(Self(input.to_owned())),
-                    Err(problem) => Err(InvalidName { what: $what, input: input.to_owned(), problem }),
-                }
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    };
-}
-
-name! {
+checked_text! {
     /// The organization that owns reports and attestations: `{org}` of every operation.
-    OrganizationName, "organization", path_segment
+    OrganizationName, InvalidName, |name| check("organization", name, path_segment)
 }
 
-name! {
+checked_text! {
     /// An environment: `{env_name}` of operation 7.
-    EnvironmentName, "environment", path_segment
+    EnvironmentName, InvalidName, |name| check("environment", name, path_segment)
 }
 
-name! {
+checked_text! {
     /// A flow: `{flow_name}`, with the pattern of the interface's Limits,
     /// `^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`.
-    FlowName, "flow", flow_name
+    FlowName, InvalidName, |name| check("flow", name, flow_name)
 }
 
-name! {
+checked_text! {
     /// A policy.
-    PolicyName, "policy", path_segment
+    PolicyName, InvalidName, |name| check("policy", name, path_segment)
 }
 
-name! {
+checked_text! {
     /// A token that is created at runtime.
-    TokenName, "token", path_segment
+    TokenName, InvalidName, |name| check("token", name, path_segment)
 }
 
-name! {
+checked_text! {
     /// A trail: `{trail_name}` of operation 5.
-    TrailName, "trail", path_segment
+    TrailName, InvalidName, |name| check("trail", name, path_segment)
 }
 
-name! {
+checked_text! {
     /// A repository: `{repo_name}` of operation 4, which may contain slashes.
-    RepositoryName, "repository", repository_name
+    RepositoryName, InvalidName, |name| check("repository", name, repository_name)
 }
 
-name! {
+checked_text! {
     /// A Kubernetes namespace: an RFC 1123 label (Kubernetes documentation, "Object Names and IDs").
-    NamespaceName, "namespace", rfc_1123_label
+    NamespaceName, InvalidName, |name| check("namespace", name, rfc_1123_label)
+}
+
+fn check(
+    what: &'static str,
+    name: String,
+    check: fn(&str) -> Result<(), &'static str>,
+) -> Result<String, InvalidName> {
+    match check(&name) {
+        Ok(()) => Ok(name),
+        Err(problem) => Err(InvalidName { what, input: name, problem }),
+    }
 }
 
 /// Limit for a name, in bytes: the maximum of file names, and short enough for any database index.

@@ -1,21 +1,14 @@
 //! Providers that host source repositories.
 
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
+use super::checked_text;
 use crate::domain::escape::Escaped;
 
-/// A hosting provider. Operation 4 filters by the named ones; clients send any text.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "they are names")]
-pub enum Provider {
-    Github,
-    Gitlab,
-    Bitbucket,
-    AzureDevops,
-    Circleci,
-    Other(Box<str>),
+checked_text! {
+    /// A hosting provider. Operation 4 filters by the named ones; clients send any text.
+    Provider, InvalidProvider, |text| {
+        let is_valid = (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+        if is_valid { Ok(text) } else { Err(InvalidProvider) }
+    }
 }
 
 /// Text that is not a provider.
@@ -25,38 +18,27 @@ pub struct InvalidProvider;
 
 impl Provider {
     /// The providers of operation 4.
-    pub const ALL: [Self; 5] =
-        [Self::Github, Self::Gitlab, Self::Bitbucket, Self::AzureDevops, Self::Circleci];
-
-    /// Their names, in the same order.
     pub const NAMES: [&'static str; 5] = ["github", "gitlab", "bitbucket", "azure-devops", "circleci"];
 
-    /// The spelling of clients.
+    /// The providers with these names.
     #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Github => "github",
-            Self::Gitlab => "gitlab",
-            Self::Bitbucket => "bitbucket",
-            Self::AzureDevops => "azure-devops",
-            Self::Circleci => "circleci",
-            Self::Other(text) => text,
-        }
+    pub fn named() -> [Self; 5] {
+        Self::NAMES.map(|name| Self(name.to_owned()))
     }
 
     /// The provider of operation 4 that stands for the hosted and the self-managed service of one vendor.
-    pub(super) fn family(&self) -> &Self {
+    pub(super) fn family(&self) -> &str {
         match self.as_str() {
-            "bitbucket_cloud" | "bitbucket_dc" => &Self::Bitbucket,
-            "azure_devops_services" | "azure_devops_server" => &Self::AzureDevops,
-            _ => self,
+            "bitbucket_cloud" | "bitbucket_dc" => "bitbucket",
+            "azure_devops_services" | "azure_devops_server" => "azure-devops",
+            own => own,
         }
     }
 
     /// Whether a filter by this provider matches a repository of `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        self == other || self == other.family()
+        self == other || self.as_str() == other.family()
     }
 
     /// Whether both may be names of one provider.
@@ -69,34 +51,14 @@ impl Provider {
     #[must_use]
     pub fn from_url(url: &str) -> Option<Self> {
         let host = host(url)?.to_ascii_lowercase();
-        if host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com") {
-            return Some(Self::AzureDevops);
-        }
-        host.split('.').find_map(|word| Self::ALL.into_iter().find(|provider| provider.as_str() == word))
-    }
-}
-
-impl FromStr for Provider {
-    type Err = InvalidProvider;
-
-    fn from_str(text: &str) -> Result<Self, InvalidProvider> {
-        if let Some(named) = Self::ALL.into_iter().find(|provider| provider.as_str() == text) {
-            return Ok(named);
-        }
-        let is_valid = (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
-        if is_valid { Ok(Self::Other(text.into())) } else { Err(InvalidProvider) }
-    }
-}
-
-impl Serialize for Provider {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for Provider {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        let is_azure =
+            host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com");
+        let name = if is_azure {
+            Some("azure-devops")
+        } else {
+            host.split('.').find(|word| Self::NAMES.contains(word))
+        };
+        name.map(|name| Self(name.to_owned()))
     }
 }
 
@@ -121,20 +83,20 @@ mod tests {
     #[test]
     fn provider_is_derived_from_the_host() {
         for (url, provider) in [
-            ("https://github.com/acme/cart", Some(Provider::Github)),
-            ("https://GitHub.com/acme/cart", Some(Provider::Github)),
-            ("git@github.com:acme/cart.git", Some(Provider::Github)),
-            ("ssh://git@gitlab.example.com:2222/acme/cart", Some(Provider::Gitlab)),
-            ("https://x-token:s3cret@bitbucket.org/acme/cart", Some(Provider::Bitbucket)),
-            ("https://dev.azure.com/acme/shop/_git/cart", Some(Provider::AzureDevops)),
-            ("https://acme.visualstudio.com/shop/_git/cart", Some(Provider::AzureDevops)),
-            ("https://app.circleci.com/x", Some(Provider::Circleci)),
+            ("https://github.com/acme/cart", Some("github")),
+            ("https://GitHub.com/acme/cart", Some("github")),
+            ("git@github.com:acme/cart.git", Some("github")),
+            ("ssh://git@gitlab.example.com:2222/acme/cart", Some("gitlab")),
+            ("https://x-token:s3cret@bitbucket.org/acme/cart", Some("bitbucket")),
+            ("https://dev.azure.com/acme/shop/_git/cart", Some("azure-devops")),
+            ("https://acme.visualstudio.com/shop/_git/cart", Some("azure-devops")),
+            ("https://app.circleci.com/x", Some("circleci")),
             ("https://git.example.com/github.com/cart", None),
             ("https://notgithub.example.com/cart", None),
             ("github", None),
             ("", None),
         ] {
-            assert_eq!(Provider::from_url(url), provider, "{url}");
+            assert_eq!(Provider::from_url(url).as_ref().map(Provider::as_str), provider, "{url}");
         }
     }
 

@@ -103,9 +103,9 @@ impl PointInTime {
     }
 }
 
-/// At most six digits.
-fn count(digits: &str) -> Option<i64> {
-    digits.parse().ok().filter(|_| digits.len() <= 6 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+/// A number of at most `max` digits, without a sign.
+fn number(digits: &str, max: usize) -> Option<i64> {
+    digits.parse().ok().filter(|_| digits.len() <= max && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 impl FromStr for PointInTime {
@@ -121,7 +121,7 @@ impl FromStr for PointInTime {
         let is_named =
             |name: &str, short: &str| word == short || word.strip_suffix('s').unwrap_or(word) == name;
         let unit = Unit::ALL.into_iter().find(|(name, short, _)| is_named(name, short));
-        let ago = unit.and_then(|(.., unit)| Some(Self::Ago(count(digits)?, unit)));
+        let ago = unit.and_then(|(.., unit)| Some(Self::Ago(number(digits, 6)?, unit)));
         ago.or_else(|| Timestamp::parse(text).map(Self::Absolute)).ok_or(InvalidExpression::Time)
     }
 }
@@ -130,23 +130,19 @@ impl FromStr for SnapshotExpression {
     type Err = InvalidExpression;
 
     fn from_str(text: &str) -> Result<Self, InvalidExpression> {
-        let digits = |text: &str| {
-            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() <= 15;
-            text.parse::<i64>().ok().filter(|_| is_plain).ok_or(InvalidExpression::Snapshot)
-        };
         if let Some(time) = text.strip_prefix('@') {
             let inner = time.strip_prefix('{').and_then(|time| time.strip_suffix('}'));
             return inner.unwrap_or(time).parse().map(Self::At);
         }
-        if let Some(behind) = text.strip_prefix('~') {
-            return digits(behind).map(Self::Behind);
-        }
-        let positive = |text: &str| digits(text).ok().filter(|number| *number > 0);
-        match text.strip_prefix('-') {
-            Some(back) => positive(back).map(|back| Self::Behind(back - 1)),
-            None => positive(text.strip_prefix('#').unwrap_or(text)).map(Self::Number),
-        }
-        .ok_or(InvalidExpression::Snapshot)
+        let positive = |text: &str| number(text, 15).filter(|number| *number > 0);
+        let selected = if let Some(behind) = text.strip_prefix('~') {
+            number(behind, 15).map(Self::Behind)
+        } else if let Some(back) = text.strip_prefix('-') {
+            positive(back).map(|back| Self::Behind(back - 1))
+        } else {
+            positive(text.strip_prefix('#').unwrap_or(text)).map(Self::Number)
+        };
+        selected.ok_or(InvalidExpression::Snapshot)
     }
 }
 

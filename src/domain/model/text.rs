@@ -1,32 +1,33 @@
 //! Free-form strings and objects of clients, limited to values that every database can store.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::Fingerprint;
+use super::{Fingerprint, checked_text};
 
 /// Limit for a text or a free-form object, in bytes. A page of a list contains up to 500 of them.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Any text of at most 64 KiB without a NUL, which PostgreSQL cannot store (PostgreSQL documentation,
-/// "Character Types").
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-#[serde(transparent)]
-pub struct Text(String);
+checked_text! {
+    /// Any text of at most 64 KiB without a NUL, which PostgreSQL cannot store (PostgreSQL documentation,
+    /// "Character Types").
+    #[derive(Default)]
+    Text, InvalidText, any_text
+}
 
-/// A [`Text`] of 1 to 255 bytes: a name that is used as a key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct ShortText(String);
+checked_text! {
+    /// A [`Text`] of 1 to 255 bytes: a name that is used as a key.
+    ShortText, InvalidText, short_text
+}
 
-/// A URL. Credentials in it are removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct UrlText(String);
+checked_text! {
+    /// A URL. Credentials in it are removed.
+    UrlText, InvalidText, |url| any_text(url).map(|url| without_credentials(&url))
+}
 
 /// A free-form JSON object that is stored and returned unchanged, with the digits of numbers and the order of
 /// keys. Limited to 64 KiB and to `serde_json`'s 128 nested levels.
@@ -75,65 +76,23 @@ impl UnknownFields {
     }
 }
 
-impl Text {
-    /// Checks a text.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidText`] for a NUL, or more than 64 KiB.
-    pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
-        let text = text.into();
-        match text.len() {
-            _ if text.contains('\0') => Err(InvalidText::Nul),
-            0..=MAX_TEXT_BYTES => Ok(Self(text)),
-            length => Err(InvalidText::Long(length)),
-        }
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+fn any_text(text: String) -> Result<String, InvalidText> {
+    match text.len() {
+        _ if text.contains('\0') => Err(InvalidText::Nul),
+        0..=MAX_TEXT_BYTES => Ok(text),
+        length => Err(InvalidText::Long(length)),
     }
 }
 
-impl ShortText {
-    /// Checks a text of 1 to 255 bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidText`] for a NUL or another length.
-    pub fn new(text: impl Into<String>) -> Result<Self, InvalidText> {
-        let Text(text) = Text::new(text)?;
-        match text.len() {
-            1..=255 => Ok(Self(text)),
-            length => Err(InvalidText::Short(length)),
-        }
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+fn short_text(text: String) -> Result<String, InvalidText> {
+    let text = any_text(text)?;
+    match text.len() {
+        1..=255 => Ok(text),
+        length => Err(InvalidText::Short(length)),
     }
 }
 
 impl UrlText {
-    /// Removes credentials from a URL.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidText`] for a NUL, or more than 64 KiB.
-    pub fn new(url: impl Into<String>) -> Result<Self, InvalidText> {
-        Text::new(url).map(|Text(url)| Self(without_credentials(&url)))
-    }
-
-    /// The URL.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether the scheme is http or https. Other schemes (`javascript:`) must not become links.
     #[must_use]
     pub fn is_web(&self) -> bool {
@@ -160,10 +119,12 @@ fn without_credentials(url: &str) -> String {
     }
 }
 
-impl<'de> Deserialize<'de> for UrlText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+fn check_json<T: DeserializeOwned>(json: &str) -> Result<String, InvalidObject> {
+    if json.len() > MAX_TEXT_BYTES {
+        return Err(InvalidText::Long(json.len()).into());
     }
+    serde_json::from_str::<T>(json)?;
+    Ok(json.to_owned())
 }
 
 impl FreeForm {
@@ -173,11 +134,7 @@ impl FreeForm {
     ///
     /// [`InvalidObject`] for invalid or other JSON, or more than 64 KiB.
     pub fn new(json: &str) -> Result<Self, InvalidObject> {
-        if json.len() > MAX_TEXT_BYTES {
-            return Err(InvalidText::Long(json.len()).into());
-        }
-        serde_json::from_str::<Map<String, Value>>(json)?;
-        Ok(Self(json.to_owned()))
+        check_json::<Map<String, Value>>(json).map(Self)
     }
 
     /// The object as JSON.
@@ -194,11 +151,7 @@ impl AnyJson {
     ///
     /// [`InvalidObject`] for invalid JSON, or more than 64 KiB.
     pub fn new(json: &str) -> Result<Self, InvalidObject> {
-        if json.len() > MAX_TEXT_BYTES {
-            return Err(InvalidText::Long(json.len()).into());
-        }
-        serde_json::from_str::<Value>(json)?;
-        Ok(Self(FreeForm(json.to_owned())))
+        check_json::<Value>(json).map(|json| Self(FreeForm(json)))
     }
 
     /// The value as JSON.
@@ -238,30 +191,6 @@ impl<'de> Deserialize<'de> for FreeForm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::new(raw.get()).map_err(serde::de::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl<'de> Deserialize<'de> for ShortText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for ShortText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

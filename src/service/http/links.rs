@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn names_are_encoded_and_path_of_public_url_is_kept() {
         let pages = Links::new("https://example.com/evidence/".parse().unwrap(), false);
-        let links = pages.live_artifacts("acme & co", "group/cart?", Some(&Provider::Gitlab));
+        let links = pages.live_artifacts("acme & co", "group/cart?", Some(&"gitlab".parse().unwrap()));
         assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
         let trail = pages.trail("acme", "cart", "a b?#%");
         assert_eq!(trail, "https://example.com/evidence/ui/acme/flows/cart/trails/a%20b%3F%23%25");

@@ -27,13 +27,12 @@ pub(super) struct Case {
     /// Failures that do not count: of attempts before the last, and of `todo` tests. Some producers include
     /// them in the suite's own numbers.
     uncounted_failures: u64,
-    /// The test's name and failures; empty unless failed tests are collected.
+    /// The test's name and failures.
     description: FailedTest,
 }
 
 impl Case {
-    /// `is_described`: also keeps the test's name.
-    pub(super) fn new(element: &BytesStart<'_>, is_described: bool) -> Result<Self, Problem> {
+    pub(super) fn new(element: &BytesStart<'_>) -> Result<Self, Problem> {
         let mut case = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
@@ -41,8 +40,8 @@ impl Case {
                 "time" => case.duration = seconds(&value),
                 // CTest and GoogleTest mark skipped tests only here.
                 "status" | "result" => case.record(outcome_from_status(&value)),
-                "name" if is_described => case.description.name = shortened(&value, MAX_NAME_CHARS),
-                "classname" if is_described => case.description.class = shortened(&value, MAX_NAME_CHARS),
+                "name" => case.description.name = shortened(&value, MAX_NAME_CHARS),
+                "classname" => case.description.class = shortened(&value, MAX_NAME_CHARS),
                 _ => {}
             }
         }
@@ -51,13 +50,11 @@ impl Case {
 
     /// Records a child element. `flakyFailure` (of a test that passed when it was retried) and `rerunFailure`
     /// (of an attempt before the last) do not affect the outcome.
-    pub(super) fn record_child(&mut self, child: &BytesStart<'_>, is_described: bool) -> Result<(), Problem> {
+    pub(super) fn record_child(&mut self, child: &BytesStart<'_>) -> Result<(), Problem> {
         match child.local_name().as_ref() {
             name @ ("error" | "failure") => {
                 self.record(if name == "error" { CaseOutcome::Errored } else { CaseOutcome::Failed });
-                if is_described {
-                    self.description.record_message(child);
-                }
+                self.description.record_message(child);
             }
             "skipped" => {
                 self.record(CaseOutcome::Skipped);
@@ -87,11 +84,15 @@ impl Case {
 
     /// Takes the description of a failed test out of the case. `None` if the test did not fail.
     pub(super) fn take_failed_test(&mut self, suite: &str) -> Option<FailedTest> {
-        let is_failed = !self.is_todo && self.outcome >= CaseOutcome::Failed;
-        is_failed.then(|| FailedTest {
+        if self.is_todo || self.outcome < CaseOutcome::Failed {
+            return None;
+        }
+        let description = std::mem::take(&mut self.description);
+        Some(FailedTest {
             suite: suite.to_owned(),
             is_error: self.outcome == CaseOutcome::Errored,
-            ..std::mem::take(&mut self.description)
+            output: description.output.trim().to_owned(),
+            ..description
         })
     }
 

@@ -45,28 +45,3 @@ impl FailedTest {
         self.output.push_str(text.get(..end).unwrap_or_default());
     }
 }
-
-/// Collects failed tests, up to a limit.
-#[derive(Debug, Default)]
-pub(super) struct FailedTests {
-    limit: usize,
-    pub(super) tests: Vec<FailedTest>,
-}
-
-impl FailedTests {
-    pub(super) fn with_limit(limit: usize) -> Self {
-        Self { limit, tests: Vec::new() }
-    }
-
-    /// Whether the limit is reached. Further test cases need no description.
-    pub(super) fn is_full(&self) -> bool {
-        self.tests.len() >= self.limit
-    }
-
-    pub(super) fn push(&mut self, test: FailedTest) {
-        if !self.is_full() {
-            let output = test.output.trim().to_owned();
-            self.tests.push(FailedTest { output, ..test });
-        }
-    }
-}

@@ -22,7 +22,6 @@ use quick_xml::events::{BytesStart, Event};
 use self::attributes::{MAX_NAME_CHARS, attributes, seconds};
 use self::case::Case;
 use self::error::at;
-use self::failed_tests::FailedTests;
 use crate::domain::escape::shortened;
 use crate::domain::model::{JunitResult, Text, Timestamp};
 
@@ -55,7 +54,7 @@ pub struct CountMismatch {
 ///
 /// [`JunitError`] if the file is not XML, has another root element, or is truncated.
 pub fn read(bytes: &[u8]) -> Result<Results, JunitError> {
-    parse(bytes, FailedTests::default()).map(|(results, _)| results)
+    parse(bytes, 0).map(|(results, _)| results)
 }
 
 /// The failed tests of a file in its order, up to `limit`: the failures and errors that [`read`] counts and
@@ -65,20 +64,18 @@ pub fn read(bytes: &[u8]) -> Result<Results, JunitError> {
 ///
 /// As [`read`].
 pub fn failed_tests(bytes: &[u8], limit: usize) -> Result<Vec<FailedTest>, JunitError> {
-    parse(bytes, FailedTests::with_limit(limit)).map(|(_, tests)| tests)
+    parse(bytes, limit).map(|(_, tests)| tests)
 }
 
-fn parse(bytes: &[u8], failed: FailedTests) -> Result<(Results, Vec<FailedTest>), JunitError> {
+fn parse(bytes: &[u8], max_failed: usize) -> Result<(Results, Vec<FailedTest>), JunitError> {
     let text = encoding::decode(bytes)?;
-    let (mut reader, mut counter) = (Reader::from_str(&text), Counter { failed, ..Counter::default() });
+    let (mut reader, mut counter) = (Reader::from_str(&text), Counter { max_failed, ..Counter::default() });
     loop {
         let before = position(reader.buffer_position());
         let event = reader.read_event();
         let applied = match event {
             Ok(Event::Eof) => {
-                let tests = std::mem::take(&mut counter.failed).tests;
-                let results = counter.finish().map_err(|(problem, offset)| at(&text, offset, problem))?;
-                return Ok((results, tests));
+                return counter.finish().map_err(|(problem, offset)| at(&text, offset, problem));
             }
             Ok(event) => counter.apply(&event, before),
             Err(error) => {
@@ -119,7 +116,8 @@ struct Counter {
     has_root: bool,
     root: Suite,
     found: Results,
-    failed: FailedTests,
+    failed: Vec<FailedTest>,
+    max_failed: usize,
 }
 
 #[derive(Debug)]
@@ -201,7 +199,6 @@ impl Counter {
             OpenElement { kind: ElementKind::Failure, .. },
         ]
         | [.., OpenElement { kind: ElementKind::Case(case), .. }] = self.open.as_mut_slice()
-            && !self.failed.is_full()
         {
             case.append_output(text);
         }
@@ -213,7 +210,6 @@ impl Counter {
         if self.open.len() >= MAX_DEPTH {
             return Err(Problem::Deep(MAX_DEPTH));
         }
-        let is_described = !self.failed.is_full();
         let kind = match self.open.last_mut() {
             None if self.has_root => return Err(Problem::SecondRoot),
             None if !matches!(name, "testsuites" | "testsuite") => {
@@ -225,17 +221,17 @@ impl Counter {
             Some(OpenElement { kind: ElementKind::Case(case), .. })
                 if !matches!(name, "testcase" | "testsuite") =>
             {
-                case.record_child(element, is_described)?;
+                case.record_child(element)?;
                 if matches!(name, "failure" | "error") { ElementKind::Failure } else { ElementKind::Ignored }
             }
             None | Some(_) => match name {
                 "testsuite" => ElementKind::Suite(Suite::new(element)?),
-                "testcase" => ElementKind::Case(Case::new(element, is_described)?),
+                "testcase" => ElementKind::Case(Case::new(element)?),
                 "system-out" | "system-err" | "properties" => ElementKind::Ignored,
                 // The suite itself could not be run.
                 "failure" | "error" => {
                     let mut case = Case::default();
-                    case.record_child(element, is_described)?;
+                    case.record_child(element)?;
                     ElementKind::Case(case)
                 }
                 _ => {
@@ -262,7 +258,7 @@ impl Counter {
             (Some(ElementKind::Case(mut case)), suite) => {
                 // Some producers write test cases outside of any suite.
                 let suite = suite.unwrap_or(&mut self.root);
-                if !self.failed.is_full()
+                if self.failed.len() < self.max_failed
                     && let Some(test) = case.take_failed_test(suite.result.name.as_str())
                 {
                     self.failed.push(test);
@@ -283,15 +279,15 @@ impl Counter {
         }
     }
 
-    /// The results, or a problem and its offset.
-    fn finish(self) -> Result<Results, (Problem, usize)> {
+    /// The results and failed tests, or a problem and its offset.
+    fn finish(self) -> Result<(Results, Vec<FailedTest>), (Problem, usize)> {
         if let Some(OpenElement { offset, .. }) = self.open.last() {
             return Err((Problem::Open, *offset));
         }
         if !self.has_root {
             return Err((Problem::NoElement, 0));
         }
-        let Self { mut root, mut found, .. } = self;
+        let Self { mut root, mut found, failed, .. } = self;
         let results = found.results.iter().chain([&root.result]);
         let counted: u64 = results.map(|result| u64::from(result.unsuccessful())).sum();
         // gotestsum declares a package that could not be built only in the root. Its tests did not run, so the
@@ -310,7 +306,7 @@ impl Counter {
             round_duration(&mut root.result);
             add(&mut found.results, root.result);
         }
-        Ok(found)
+        Ok((found, failed))
     }
 }
 

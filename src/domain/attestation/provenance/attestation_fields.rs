@@ -5,12 +5,13 @@ use std::fmt;
 use super::{Fact, Facts, Found, HIDDEN_URL, Source};
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::model::{
-    GitCommit, InvalidText, Provider, RepositoryInfo, Text, Timestamp, UrlText, commit_url, is_commit_hash,
+    GitCommit, InvalidText, Provider, RepositoryInfo, Text, Timestamp, UnknownFields, UrlText, commit_url,
+    is_commit_hash,
 };
 
 /// An invalid value of a fact.
 #[derive(Debug, thiserror::Error)]
-#[error("invalid {} \"{}\" ({from}): {problem}", fact.label(), Escaped(&shortened(value, 100)))]
+#[error("invalid {} \"{}\" ({from}): {problem}", fact.as_str(), Escaped(&shortened(value, 100)))]
 pub struct InvalidFact {
     fact: Fact,
     value: String,
@@ -84,7 +85,16 @@ impl FactParser<'_> {
         let derived = url.as_ref().and_then(|url| Provider::from_url(url.as_str()));
         // Not in the interface: sent only if it differs from the provider of the URL.
         let provider = provider.filter(|provider| derived.as_ref() != Some(provider));
-        Ok(name.map(|name| RepositoryInfo { url, id, description, provider, ..RepositoryInfo::new(name) }))
+        Ok(name.map(|name| RepositoryInfo {
+            name,
+            url,
+            id,
+            description,
+            provider,
+            namespace_path: None,
+            additional_info: None,
+            unknown: UnknownFields::default(),
+        }))
     }
 
     fn parse<T, E: fmt::Display>(
@@ -206,7 +216,7 @@ mod tests {
             let error =
                 Provenance::from_facts(&facts(Source::Given, [(fact, value)])).unwrap_err().to_string();
             assert!(
-                error.contains(fact.label()) && error.contains("(given)") && error.contains(problem),
+                error.contains(fact.as_str()) && error.contains("(given)") && error.contains(problem),
                 "{error}"
             );
             // An invalid fact that was only detected is skipped.

@@ -234,7 +234,7 @@ mod tests {
         let value = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
         let facts = facts_from_ci(value);
         facts.iter().fold(String::new(), |text, (fact, Found { value, from })| {
-            text + &format!("{}: {value} ({from})\n", fact.label())
+            text + &format!("{}: {value} ({from})\n", fact.as_str())
         })
     }
 

@@ -16,26 +16,27 @@ pub use remote::{repository_page, repository_path, web_url};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::domain::model::Provider;
+use crate::domain::model::{Provider, words};
 
-/// A kind of fact, in the order of display.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "named as the options, and fields of the interface")]
-pub enum Fact {
-    Commit,
-    CommitUrl,
-    Branch,
-    Author,
-    AuthorUsername,
-    Message,
-    Timestamp,
-    Parents,
-    Repository,
-    RepositoryUrl,
-    RepositoryId,
-    RepositoryDescription,
-    Provider,
-    OriginUrl,
+words! {
+    /// A kind of fact, in the order of display.
+    #[expect(missing_docs, reason = "named as the options, and fields of the interface")]
+    Fact {
+        Commit "commit",
+        CommitUrl "commit's page",
+        Branch "branch",
+        Author "author",
+        AuthorUsername "author's username",
+        Message "message",
+        Timestamp "time of the commit",
+        Parents "parents",
+        Repository "repository",
+        RepositoryUrl "repository's URL",
+        RepositoryId "repository's id",
+        RepositoryDescription "repository's description",
+        Provider "provider",
+        OriginUrl "origin",
+    }
 }
 
 /// The source of a fact.
@@ -79,27 +80,6 @@ impl Fact {
         use Fact::{Author, AuthorUsername, Branch, Commit, CommitUrl, Message, Parents, Timestamp};
         let of_commit = [Commit, CommitUrl, Branch, Author, AuthorUsername, Message, Timestamp, Parents];
         of_commit.contains(&self)
-    }
-
-    /// The displayed name.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::CommitUrl => "commit's page",
-            Self::Branch => "branch",
-            Self::Author => "author",
-            Self::AuthorUsername => "author's username",
-            Self::Message => "message",
-            Self::Timestamp => "time of the commit",
-            Self::Parents => "parents",
-            Self::Repository => "repository",
-            Self::RepositoryUrl => "repository's URL",
-            Self::RepositoryId => "repository's id",
-            Self::RepositoryDescription => "repository's description",
-            Self::Provider => "provider",
-            Self::OriginUrl => "origin",
-        }
     }
 }
 
@@ -173,7 +153,7 @@ impl fmt::Display for Source {
             Self::Given => f.write_str("given"),
             Self::WorkingCopy => f.write_str("working copy"),
             Self::Variable(name) => f.write_str(name),
-            Self::Fact(fact) => f.write_str(fact.label()),
+            Self::Fact(fact) => f.write_str(fact.as_str()),
         }
     }
 }

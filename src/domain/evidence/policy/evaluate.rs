@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Policy;
-use super::expression::{Condition, EvaluationError, Variables};
+use super::expression::EvaluationError;
 use super::facts::{AttestationEvidence, Evidence, Facts, FlowEvidence};
 use super::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
 use super::rule::{ApprovalRule, AttestationRule, Exception, FlowRule, Rule};
@@ -79,24 +79,15 @@ fn resolution<'a>(code: Code, flow: Option<&'a str>, trail: Option<&'a str>) -> 
     Resolution { code, flow, trail, attestation: None }
 }
 
-fn variables<'a>(facts: &Facts<'a>, flow: Option<(&'a str, &'a FlowEvidence)>) -> Variables<'a> {
-    Variables {
-        flow: flow.map(|(name, evidence)| (name, &*evidence.tags)),
-        name: facts.name,
-        fingerprint: facts.fingerprint,
-        namespaces: facts.namespaces,
-    }
-}
-
 impl FlowRule {
     /// Whether an exception holds. An exception that cannot be evaluated does not.
-    fn is_exempt(&self, variables: &Variables<'_>) -> bool {
-        self.exceptions.iter().any(|Exception(condition)| condition.holds(variables) == Ok(true))
+    fn is_exempt(&self, facts: &Facts<'_>, flow: Option<(&str, &FlowEvidence)>) -> bool {
+        self.exceptions.iter().any(|Exception(condition)| condition.holds(facts, flow) == Ok(true))
     }
 
     fn evaluate_provenance<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
-        if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
+        if !self.required || (flows.is_empty() && self.is_exempt(facts, None)) {
             return Evaluated::single(Outcome::Ignored, Code::RuleNotApplicable);
         }
         if flows.is_empty() {
@@ -108,12 +99,12 @@ impl FlowRule {
 
     fn evaluate_trails<'a>(&self, facts: &Facts<'a>) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
-        if !self.required || (flows.is_empty() && self.is_exempt(&variables(facts, None))) {
+        if !self.required || (flows.is_empty() && self.is_exempt(facts, None)) {
             return Evaluated::single(Outcome::Ignored, Code::RuleNotApplicable);
         }
         let mut resolutions = Vec::new();
         for (flow, evidence) in flows {
-            let is_exempt = self.is_exempt(&variables(facts, Some((flow, evidence))));
+            let is_exempt = self.is_exempt(facts, Some((flow, evidence)));
             for trail in evidence.all_trails() {
                 let code = match trail.is_compliant {
                     _ if is_exempt => Code::RuleNotApplicable,
@@ -146,7 +137,7 @@ impl AttestationRule {
     fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> Evaluated<'a> {
         let flows = &facts.evidence.flows;
         let looked_at: Vec<(Option<&str>, Option<&FlowEvidence>)> = match &self.flow {
-            Some(flow) => vec![(Some(flow), flows.get(flow))],
+            Some(flow) => vec![(Some(flow.as_str()), flows.get(flow.as_str()))],
             None if flows.is_empty() => vec![(None, None)],
             None => flows.iter().map(|(flow, evidence)| (Some(flow.as_str()), Some(evidence))).collect(),
         };
@@ -154,7 +145,7 @@ impl AttestationRule {
         let (mut is_satisfied, mut is_failed, mut applies) = (false, false, false);
         let mut expires_at: Option<Timestamp> = None;
         for (flow, evidence) in looked_at {
-            match self.applies(&variables(facts, flow.zip(evidence))) {
+            match self.applies(facts, flow.zip(evidence)) {
                 Ok(true) => {}
                 Ok(false) => {
                     resolutions.push(resolution(Code::RuleNotApplicable, flow, None));
@@ -186,8 +177,12 @@ impl AttestationRule {
     }
 
     /// Whether the rule applies. It does if its condition cannot be evaluated.
-    fn applies(&self, variables: &Variables<'_>) -> Result<bool, EvaluationError> {
-        self.condition.as_ref().map_or(Ok(true), |condition: &Condition| condition.holds(variables))
+    fn applies(
+        &self,
+        facts: &Facts<'_>,
+        flow: Option<(&str, &FlowEvidence)>,
+    ) -> Result<bool, EvaluationError> {
+        self.condition.as_ref().map_or(Ok(true), |condition| condition.holds(facts, flow))
     }
 
     /// The result for the attestations of one flow: one that fails, else the best.

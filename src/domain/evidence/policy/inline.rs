@@ -104,9 +104,12 @@ mod tests {
         let policy = Policy::parse(PolicyVersion { name, version: 1 }, &file).unwrap();
         let expected = required.map(|required| (Some(required.flow), required.name, Some(5), true));
         let found = policy.rules.iter().filter_map(|rule| match rule {
-            Rule::Attestation(rule) => {
-                Some((rule.flow.clone(), rule.name.clone(), rule.min_tests, rule.must_be_compliant))
-            }
+            Rule::Attestation(rule) => Some((
+                rule.flow.as_ref().map(ToString::to_string),
+                rule.name.clone(),
+                rule.min_tests,
+                rule.must_be_compliant,
+            )),
             _ => None,
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{file}");

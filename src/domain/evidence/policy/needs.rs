@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Policy;
 use super::rule::{AttestationRule, Rule};
+use crate::domain::model::FlowName;
 
 /// The facts that policies need.
 #[expect(clippy::struct_excessive_bools, reason = "each kind of fact is read or not")]
@@ -88,11 +89,11 @@ impl<'a> Needs<'a> {
     }
 
     fn add_attestation(&mut self, rule: &'a AttestationRule) {
-        let name = rule.named();
-        if rule.has_limits() {
-            self.test_counts.insert((rule.flow.as_deref(), name));
+        let (flow, name) = (rule.flow.as_ref().map(FlowName::as_str), rule.named());
+        if rule.min_tests.is_some() || rule.max_skipped.is_some() {
+            self.test_counts.insert((flow, name));
         }
-        match (&mut self.latest, &rule.flow, name) {
+        match (&mut self.latest, flow, name) {
             (LatestNeeded::Of { flows, names }, Some(flow), Some(name)) => {
                 flows.insert(flow);
                 names.insert(name);

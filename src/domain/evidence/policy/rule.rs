@@ -3,16 +3,29 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::expression::{self, Condition};
+use crate::domain::escape::Escaped;
 use crate::domain::evidence::reason;
+use crate::domain::model::FlowName;
 
 /// Matches any name or type of an attestation.
 pub(super) const ANY: &str = "*";
 
-/// A rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The types of attestations without a name of their own.
+const TYPES: [&str; 9] =
+    ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "sbom", ANY];
+
+/// The units of an age in seconds, the longest first.
+const UNITS: [(char, u64); 5] = [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+
+/// The start of a type with a name of its own.
+const CUSTOM: &str = "custom:";
+
+/// A rule, serialized as in the interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Rule {
     /// A flow must hold the artifact: it was attested or reported there.
     Provenance(FlowRule),
@@ -64,26 +77,37 @@ impl TryFrom<Conditions> for Exception {
 }
 
 /// A required attestation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct AttestationRule {
     /// Its name; `*` for any.
+    #[serde(default = "any")]
     pub name: String,
     /// Its type; `*` for any.
     #[serde(rename = "type")]
     pub kind: String,
     /// The flows to which the rule applies; `None` for all.
-    #[serde(rename = "if")]
+    #[serde(rename = "if", default)]
     pub condition: Option<Condition>,
+    /// The condition in CEL, which [`checked`](Self::checked) moves to `condition`.
+    #[serde(default, deserialize_with = "expression::deserialize_cel", skip_serializing)]
+    when: Option<Condition>,
     /// Whether it must pass.
+    #[serde(default = "yes")]
     pub must_be_compliant: bool,
     /// The control that it is evidence for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_control: Option<String>,
     /// The only flow whose attestations count; `None` for each flow that holds the artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub flow: Option<String>,
+    pub flow: Option<FlowName>,
     /// Maximum age.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "age",
+        serialize_with = "seconds"
+    )]
     pub max_age: Option<Duration>,
     /// Minimum number of tests that ran: all except skipped ones.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,12 +132,33 @@ pub struct ApprovalRule {
     pub not_author: bool,
 }
 
-pub(super) fn yes() -> bool {
+fn any() -> String {
+    ANY.to_owned()
+}
+
+fn yes() -> bool {
     true
 }
 
 fn one() -> u32 {
     1
+}
+
+/// A duration such as `12h`, `30d` or `4w`.
+fn age<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    let parse = || {
+        let unit = text.chars().next_back()?;
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        let (_, seconds) = UNITS.into_iter().find(|(name, _)| *name == unit)?;
+        // A longer age would exceed the range of time.
+        let age = number.checked_mul(seconds).filter(|age| (1..=36_500 * 86_400).contains(age))?;
+        Some(Duration::from_secs(age))
+    };
+    parse().map(Some).ok_or_else(|| {
+        let text = Escaped(&text);
+        serde::de::Error::custom(format!("invalid age \"{text}\": expected an age such as 12h, 30d or 4w"))
+    })
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
@@ -156,18 +201,28 @@ impl Serialize for Condition {
     }
 }
 
-/// The definition of the rule, as in the interface.
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Provenance(rule) | Self::TrailCompliance(rule) => rule.serialize(serializer),
-            Self::Attestation(rule) => rule.serialize(serializer),
-            Self::Approval(rule) => rule.serialize(serializer),
-        }
-    }
-}
-
 impl AttestationRule {
+    /// The rule with its condition, or the problem.
+    pub(super) fn checked(mut self) -> Result<Self, String> {
+        if self.name == ANY && self.kind == ANY {
+            return Err("name and type must not both be *".to_owned());
+        }
+        let fits = |text: &str| !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control);
+        if !fits(&self.name) {
+            return Err("name: expected 1 to 255 bytes without control characters".to_owned());
+        }
+        let is_custom = self.kind.strip_prefix(CUSTOM).is_some_and(fits);
+        if !is_custom && !TYPES.contains(&self.kind.as_str()) {
+            let (types, kind) = (TYPES.join(", "), Escaped(&self.kind));
+            return Err(format!("unknown type \"{kind}\": expected {types} or {CUSTOM}NAME"));
+        }
+        if self.condition.is_some() && self.when.is_some() {
+            return Err("expected at most one of if and when".to_owned());
+        }
+        self.condition = self.condition.or(self.when.take());
+        Ok(self)
+    }
+
     /// Whether it is about attestations of this name and type.
     pub(super) fn matches(&self, name: &str, kind: &str) -> bool {
         self.named().is_none_or(|named| named == name) && self.typed().is_none_or(|typed| typed == kind)
@@ -181,11 +236,6 @@ impl AttestationRule {
     /// The type, unless any matches.
     pub(super) fn typed(&self) -> Option<&str> {
         Some(self.kind.as_str()).filter(|kind| *kind != ANY)
-    }
-
-    /// Whether it limits the number of tests.
-    pub(super) fn has_limits(&self) -> bool {
-        self.min_tests.is_some() || self.max_skipped.is_some()
     }
 }
 
@@ -235,8 +285,9 @@ impl AttestationRule {
         f.write_str(if self.must_be_compliant { " must pass" } else { " must exist" })?;
         if let Some(age) = self.max_age {
             let seconds = age.as_secs();
-            let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-            if let Some((unit, name)) = units.into_iter().find(|(unit, _)| seconds.is_multiple_of(*unit)) {
+            // Ages are shown in days at most.
+            let mut units = UNITS.into_iter().skip(1);
+            if let Some((name, unit)) = units.find(|(_, unit)| seconds.is_multiple_of(*unit)) {
                 write!(f, ", be at most {}{name} old", seconds / unit)?;
             }
         }

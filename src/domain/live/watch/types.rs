@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::domain::model::words;
 use crate::domain::retry::{StatusClass, classify};
 
 /// Result of the last [`Action`].
@@ -113,36 +114,38 @@ pub enum Request {
     },
 }
 
-/// Why a request or a response was abandoned; a metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RestartReason {
-    /// 410: the resourceVersion or the continue token is too old.
-    Expired,
-    /// Another error status, or an ERROR event.
-    Refused,
-    /// The request failed without a response.
-    Unreachable,
-    /// The read timed out.
-    Silent,
-    /// The connection was lost in the middle of the response.
-    BrokenOff,
-    /// The response is not a list or a watch of pods.
-    Garbled,
-    /// The server closed the stream, as it regularly does.
-    Ended,
-    /// The periodic relist is due.
-    Relist,
+words! {
+    /// Why a request or a response was abandoned; a metric label.
+    RestartReason {
+        /// 410: the resourceVersion or the continue token is too old.
+        Expired "expired",
+        /// Another error status, or an ERROR event.
+        Refused "refused",
+        /// The request failed without a response.
+        Unreachable "unreachable",
+        /// The read timed out.
+        Silent "silent",
+        /// The connection was lost in the middle of the response.
+        BrokenOff "broken_off",
+        /// The response is not a list or a watch of pods.
+        Garbled "garbled",
+        /// The server closed the stream, as it regularly does.
+        Ended "ended",
+        /// The periodic relist is due.
+        Relist "relist",
+    }
 }
 
-/// Current activity of a watch; a metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Reading a list.
-    Listing,
-    /// Following a watch.
-    Watching,
-    /// Waiting before the next attempt.
-    Waiting,
+words! {
+    /// Current activity of a watch; a metric label.
+    State {
+        /// Reading a list.
+        Listing "listing",
+        /// Following a watch.
+        Watching "watching",
+        /// Waiting before the next attempt.
+        Waiting "waiting",
+    }
 }
 
 /// A failed request or response.
@@ -151,50 +154,6 @@ pub(super) struct Failure {
     pub(super) reason: RestartReason,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
-}
-
-impl RestartReason {
-    /// All reasons.
-    pub const ALL: [Self; 8] = [
-        Self::Expired,
-        Self::Refused,
-        Self::Unreachable,
-        Self::Silent,
-        Self::BrokenOff,
-        Self::Garbled,
-        Self::Ended,
-        Self::Relist,
-    ];
-
-    /// The metric label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::Silent => "silent",
-            Self::BrokenOff => "broken_off",
-            Self::Garbled => "garbled",
-            Self::Ended => "ended",
-            Self::Relist => "relist",
-        }
-    }
-}
-
-impl State {
-    /// All states.
-    pub const ALL: [Self; 3] = [Self::Listing, Self::Watching, Self::Waiting];
-
-    /// The metric label.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Listing => "listing",
-            Self::Watching => "watching",
-            Self::Waiting => "waiting",
-        }
-    }
 }
 
 impl<'a> Event<'a> {

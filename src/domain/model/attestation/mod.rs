@@ -85,23 +85,6 @@ impl AttestationFields {
         "user_data",
     ];
 
-    /// An attestation of which only the name is known.
-    #[must_use]
-    pub fn new(attestation_name: ShortText) -> Self {
-        Self {
-            attestation_name,
-            origin_url: None,
-            description: None,
-            artifact_fingerprint: None,
-            target_artifacts: None,
-            git_commit_info: None,
-            repo_info: None,
-            external_urls: None,
-            annotations: None,
-            user_data: None,
-        }
-    }
-
     /// The artifacts by fingerprint: `artifact_fingerprint`, and fingerprints in `target_artifacts`.
     #[must_use]
     pub fn fingerprints(&self) -> BTreeSet<Fingerprint> {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{ShortText, Text};
+use crate::domain::model::words;
 
 /// The verdict that a client sends: the only field of a generic attestation.
 #[derive(Debug, Deserialize)]
@@ -43,15 +44,15 @@ pub struct SystemFields {
     pub is_compliant: Option<bool>,
 }
 
-/// A type that the client defines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum SystemType {
-    /// A software bill of materials, which is the attached file.
-    Sbom,
-    /// Whether a control is fulfilled.
-    Decision,
+words! {
+    /// A type that the client defines.
+    #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+    SystemType {
+        /// A software bill of materials, which is the attached file.
+        Sbom "sbom",
+        /// Whether a control is fulfilled.
+        Decision "decision",
+    }
 }
 
 /// The verdict in the data of a decision.

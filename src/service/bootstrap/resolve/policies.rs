@@ -32,7 +32,7 @@ fn config(name: PolicyName, description: String, content: String) -> Result<Poli
     let version = PolicyVersion { name: name.as_str().to_owned(), version: 0 };
     let parsed = Policy::parse(version, &content).map_err(|error| error.to_string())?;
     let named = parsed.rules.iter().filter_map(|rule| match rule {
-        Rule::Attestation(required) => required.flow.clone(),
+        Rule::Attestation(required) => required.flow.as_ref().map(ToString::to_string),
         _ => None,
     });
     let (needs_trails, flows) = (Needs::new([&parsed]).trails, named.collect());

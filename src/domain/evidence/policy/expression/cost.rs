@@ -16,13 +16,10 @@ const MAX_LOOPS: usize = 2;
 /// Maximum number of steps of one evaluation, and of one evaluation of all conditions of a policy without namespaces.
 pub(super) const MAX_STEPS: u64 = 20_000;
 
-/// The number of steps: `fixed + by_namespace * n + by_pair * n * n` for `n` namespaces.
+/// The number of steps, as a polynomial of the number of namespaces: fixed ones, those for each namespace, and those for each
+/// pair of namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cost {
-    fixed: u64,
-    by_namespace: u64,
-    by_pair: u64,
-}
+pub(super) struct Cost([u64; 3]);
 
 /// The names that an expression uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,32 +37,30 @@ impl Uses {
 }
 
 impl Cost {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            fixed: self.fixed.saturating_add(other.fixed),
-            by_namespace: self.by_namespace.saturating_add(other.by_namespace),
-            by_pair: self.by_pair.saturating_add(other.by_pair),
-        }
+    pub(super) fn plus(self, Self([fixed, by_namespace, by_pair]): Self) -> Self {
+        let Self([own, own_by_namespace, own_by_pair]) = self;
+        Self([
+            own.saturating_add(fixed),
+            own_by_namespace.saturating_add(by_namespace),
+            own_by_pair.saturating_add(by_pair),
+        ])
     }
 
     /// The cost of repeating this for each namespace. Loops are not nested deeper than two levels.
     fn per_namespace(self) -> Self {
-        Self { fixed: 0, by_namespace: self.fixed, by_pair: self.by_namespace.saturating_add(self.by_pair) }
+        let Self([fixed, by_namespace, by_pair]) = self;
+        Self([0, fixed, by_namespace.saturating_add(by_pair)])
     }
 
     fn times(self, count: u64) -> Self {
-        Self {
-            fixed: self.fixed.saturating_mul(count),
-            by_namespace: self.by_namespace.saturating_mul(count),
-            by_pair: self.by_pair.saturating_mul(count),
-        }
+        Self(self.0.map(|steps| steps.saturating_mul(count)))
     }
 
     /// Whether an evaluation with this number of namespaces exceeds the limit.
     pub(super) fn exceeds_limit(self, namespaces: usize) -> bool {
         let n = u64::try_from(namespaces).unwrap_or(u64::MAX);
-        let pairs = self.by_pair.saturating_mul(n).saturating_mul(n);
-        self.fixed.saturating_add(self.by_namespace.saturating_mul(n)).saturating_add(pairs) > MAX_STEPS
+        // Horner's method.
+        self.0.iter().rev().fold(0_u64, |steps, own| steps.saturating_mul(n).saturating_add(*own)) > MAX_STEPS
     }
 }
 
@@ -94,7 +89,7 @@ impl Check {
         if depth > MAX_DEPTH {
             return Err(format!("expected at most {MAX_DEPTH} nested levels"));
         }
-        let mut cost = Cost { fixed: 1, ..Cost::default() };
+        let mut cost = Cost([1, 0, 0]);
         let mut add = |check: &mut Self, part: &IdedExpr| {
             cost = cost.plus(check.cost(part, depth + 1)?);
             Ok::<_, String>(())
@@ -104,7 +99,7 @@ impl Check {
             Expr::Literal(_) => {}
             Expr::Ident(name) => {
                 // A comparison with the list compares each of its elements.
-                cost.by_namespace = u64::from(name == "namespaces");
+                cost = Cost([1, u64::from(name == "namespaces"), 0]);
                 self.uses.variables.push(name.clone());
             }
             Expr::Select(select) => add(self, &select.operand)?,

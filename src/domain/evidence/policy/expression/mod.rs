@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer};
 
 use self::cost::Cost;
 pub use self::error::ExpressionError;
-use crate::domain::model::Fingerprint;
+use super::facts::{Facts, FlowEvidence};
 
 /// Maximum length of an expression, in bytes.
 pub const MAX_EXPRESSION: usize = 2_000;
@@ -56,19 +56,6 @@ pub struct Condition {
     cost: Cost,
     uses_flow: bool,
     uses_namespaces: bool,
-}
-
-/// The values that a condition uses.
-#[derive(Debug, Clone, Copy)]
-pub struct Variables<'a> {
-    /// Name and tags of a flow that holds the artifact; `None` if no flow does.
-    pub flow: Option<(&'a str, &'a BTreeMap<String, String>)>,
-    /// The image's name.
-    pub name: &'a str,
-    /// The artifact.
-    pub fingerprint: &'a Fingerprint,
-    /// The namespaces in which the artifact runs.
-    pub namespaces: &'a [String],
 }
 
 /// A condition that cannot be evaluated: for example, CEL that reads a missing tag.
@@ -179,14 +166,18 @@ impl Condition {
         self.uses_namespaces
     }
 
-    /// Whether the condition holds.
+    /// Whether the condition holds for an artifact and a flow that holds it; `None` if no flow does.
     ///
     /// # Errors
     ///
     /// [`EvaluationError`] if it has no result, such as CEL with a missing tag, or needs too many steps.
-    pub fn holds(&self, variables: &Variables<'_>) -> Result<bool, EvaluationError> {
-        if self.cost.exceeds_limit(variables.namespaces.len()) {
-            let namespaces = variables.namespaces.len();
+    pub fn holds(
+        &self,
+        facts: &Facts<'_>,
+        flow: Option<(&str, &FlowEvidence)>,
+    ) -> Result<bool, EvaluationError> {
+        let namespaces = facts.namespaces.len();
+        if self.cost.exceeds_limit(namespaces) {
             return Err(EvaluationError(format!("too many steps for {namespaces} namespaces")));
         }
         if self.patterns.values().any(|pattern| pattern.get().is_none()) {
@@ -195,22 +186,22 @@ impl Condition {
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
         let text = |text: &str| Value::from(text.to_owned());
         if self.uses_flow {
-            let mut flow = HashMap::new();
+            let mut fields = HashMap::new();
             let mut tags = HashMap::new();
-            if let Some((name, declared)) = variables.flow {
-                flow.insert("name".to_owned(), text(name));
-                tags.extend(declared.iter().map(|(key, value)| (key.clone(), text(value))));
+            if let Some((name, evidence)) = flow {
+                fields.insert("name".to_owned(), text(name));
+                tags.extend(evidence.tags.iter().map(|(key, value)| (key.clone(), text(value))));
             }
-            flow.insert("tags".to_owned(), Value::Map(tags.into()));
-            context.add_variable_from_value("flow", Value::Map(flow.into()));
+            fields.insert("tags".to_owned(), Value::Map(tags.into()));
+            context.add_variable_from_value("flow", Value::Map(fields.into()));
         }
         if self.uses_namespaces {
-            let namespaces: Vec<Value> = variables.namespaces.iter().map(|name| text(name)).collect();
+            let namespaces: Vec<Value> = facts.namespaces.iter().map(|name| text(name)).collect();
             context.add_variable_from_value("namespaces", Value::List(namespaces.into()));
         }
         let artifact = HashMap::from([
-            ("name".to_owned(), text(variables.name)),
-            ("fingerprint".to_owned(), text(&variables.fingerprint.to_string())),
+            ("name".to_owned(), text(facts.name)),
+            ("fingerprint".to_owned(), text(&facts.fingerprint.to_string())),
         ]);
         context.add_variable_from_value("artifact", Value::Map(artifact.into()));
         if !self.patterns.is_empty() {

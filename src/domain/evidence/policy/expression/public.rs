@@ -30,6 +30,13 @@ struct Term {
     offset: usize,
 }
 
+impl Term {
+    /// A part whose value is never absent.
+    fn new(cel: String, kind: Type, offset: usize) -> Self {
+        Self { cel, presence: None, kind, offset }
+    }
+}
+
 /// Rewrites an expression, without `${{` and `}}`, to CEL.
 pub(super) fn to_cel(text: &str) -> Result<String, ExpressionError> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0, end: text.len() };
@@ -81,26 +88,37 @@ impl Parser {
         token.ok_or_else(|| ExpressionError::new(self.end, format!("expected {expected}, got the end")))
     }
 
-    fn takes_sign(&mut self, sign: &str) -> bool {
-        let found = self.peek().is_some_and(|token| matches!(token.kind, Kind::Sign(found) if found == sign));
-        self.next += usize::from(found);
-        found
+    /// Whether the next token is this word or sign.
+    fn is_next(&self, expected: &str) -> bool {
+        self.peek().is_some_and(|token| match &token.kind {
+            Kind::Word(word) => word == expected,
+            Kind::Sign(sign) => *sign == expected,
+            Kind::Text(_) | Kind::Number(_) => false,
+        })
     }
 
-    fn takes_word(&mut self, word: &str) -> bool {
-        let found =
-            self.peek().is_some_and(|token| matches!(&token.kind, Kind::Word(found) if found == word));
+    fn takes(&mut self, expected: &str) -> bool {
+        let found = self.is_next(expected);
         self.next += usize::from(found);
         found
     }
 
     fn expect_sign(&mut self, sign: &str) -> Result<(), ExpressionError> {
-        if self.takes_sign(sign) {
+        if self.takes(sign) {
             return Ok(());
         }
         let expected = format!("\"{sign}\"");
         let token = self.take(&expected)?;
         Err(unexpected(&token, &expected))
+    }
+
+    /// A text in quotes as a CEL literal.
+    fn quoted(&mut self, expected: &str) -> Result<String, ExpressionError> {
+        let token = self.take(expected)?;
+        match &token.kind {
+            Kind::Text(text) => Ok(literal(text)),
+            _ => Err(unexpected(&token, expected)),
+        }
     }
 
     fn or(&mut self) -> Result<Term, ExpressionError> {
@@ -121,23 +139,15 @@ impl Parser {
         next: fn(&mut Self) -> Result<Term, ExpressionError>,
     ) -> Result<Term, ExpressionError> {
         let offset = first.offset;
-        if !self.is_next(word, sign) {
+        if !self.is_next(word) && !self.is_next(sign) {
             return Ok(first);
         }
         let mut parts = vec![condition(first)?];
-        while self.takes_word(word) || self.takes_sign(sign) {
+        while self.takes(word) || self.takes(sign) {
             parts.push(condition(next(self)?)?);
         }
         let cel = format!("({})", parts.join(&format!(" {sign} ")));
-        Ok(Term { cel, presence: None, kind: Type::Boolean, offset })
-    }
-
-    fn is_next(&self, word: &str, sign: &str) -> bool {
-        self.peek().is_some_and(|token| match &token.kind {
-            Kind::Word(found) => found == word,
-            Kind::Sign(found) => *found == sign,
-            _ => false,
-        })
+        Ok(Term::new(cel, Type::Boolean, offset))
     }
 
     /// Parses a nested part.
@@ -157,11 +167,11 @@ impl Parser {
 
     fn not(&mut self) -> Result<Term, ExpressionError> {
         let offset = self.peek().map_or(self.end, |token| token.offset);
-        if !self.takes_word("not") {
+        if !self.takes("not") {
             return self.comparison();
         }
         let cel = format!("!{}", condition(self.nested(Self::not)?)?);
-        Ok(Term { cel, presence: None, kind: Type::Boolean, offset })
+        Ok(Term::new(cel, Type::Boolean, offset))
     }
 
     fn comparison(&mut self) -> Result<Term, ExpressionError> {
@@ -177,7 +187,7 @@ impl Parser {
             _ => return Ok(left),
         };
         self.next = start + 1;
-        if token.kind == Kind::Word("not".to_owned()) && !self.takes_word("in") {
+        if token.kind == Kind::Word("not".to_owned()) && !self.takes("in") {
             return Err(unexpected(&token, "an operator"));
         }
         let right = self.operand()?;
@@ -197,14 +207,14 @@ impl Parser {
         let parts: Vec<String> =
             left.presence.into_iter().chain(right.presence).chain([comparison]).collect();
         let (not, all) = (if is_negated { "!" } else { "" }, parts.join(" && "));
-        Ok(Term { cel: format!("{not}({all})"), presence: None, kind: Type::Boolean, offset: left.offset })
+        Ok(Term::new(format!("{not}({all})"), Type::Boolean, left.offset))
     }
 
     fn operand(&mut self) -> Result<Term, ExpressionError> {
         const EXPECTED: &str = "a value, such as flow.name, a text in quotes or a number";
         let token = self.take(EXPECTED)?;
         let offset = token.offset;
-        let value = |cel: String, kind| Ok(Term { cel, presence: None, kind, offset });
+        let value = |cel: String, kind| Ok(Term::new(cel, kind, offset));
         match &token.kind {
             Kind::Text(text) => value(literal(text), Type::Text),
             Kind::Number(number) => {
@@ -214,7 +224,7 @@ impl Parser {
             }
             Kind::Sign("(") => {
                 let inner = self.nested(Self::or)?;
-                if inner.kind == Type::Text && self.takes_sign(",") {
+                if inner.kind == Type::Text && self.takes(",") {
                     return self.list(vec![inner], ")", offset);
                 }
                 self.expect_sign(")")?;
@@ -238,18 +248,14 @@ impl Parser {
     /// The rest of a list of texts.
     fn list(&mut self, first: Vec<Term>, end: &str, offset: usize) -> Result<Term, ExpressionError> {
         let mut elements: Vec<String> = first.into_iter().map(|term| term.cel).collect();
-        while !self.takes_sign(end) {
-            let element = self.take("a text in quotes")?;
-            let Kind::Text(text) = &element.kind else {
-                return Err(unexpected(&element, "a text in quotes"));
-            };
-            elements.push(literal(text));
-            if !self.takes_sign(",") {
+        while !self.takes(end) {
+            elements.push(self.quoted("a text in quotes")?);
+            if !self.takes(",") {
                 self.expect_sign(end)?;
                 break;
             }
         }
-        Ok(Term { cel: format!("[{}]", elements.join(", ")), presence: None, kind: Type::List, offset })
+        Ok(Term::new(format!("[{}]", elements.join(", ")), Type::List, offset))
     }
 
     fn exists(&mut self, offset: usize) -> Result<Term, ExpressionError> {
@@ -257,7 +263,7 @@ impl Parser {
         let value = self.operand()?;
         self.expect_sign(")")?;
         let cel = value.presence.unwrap_or_else(|| "true".to_owned());
-        Ok(Term { cel, presence: None, kind: Type::Boolean, offset })
+        Ok(Term::new(cel, Type::Boolean, offset))
     }
 
     fn matches(&mut self, offset: usize) -> Result<Term, ExpressionError> {
@@ -267,21 +273,18 @@ impl Parser {
             return Err(ExpressionError::new(value.offset, "expected a text, such as artifact.name"));
         }
         self.expect_sign(",")?;
-        let pattern = self.take("a regular expression in quotes")?;
-        let Kind::Text(text) = &pattern.kind else {
-            return Err(unexpected(&pattern, "a regular expression in quotes"));
-        };
+        let pattern = self.quoted("a regular expression in quotes")?;
         self.expect_sign(")")?;
         let presence = value.presence.map(|presence| format!("{presence} && ")).unwrap_or_default();
-        let cel = format!("({presence}matches({}, {}))", value.cel, literal(text));
-        Ok(Term { cel, presence: None, kind: Type::Boolean, offset })
+        let cel = format!("({presence}matches({}, {pattern}))", value.cel);
+        Ok(Term::new(cel, Type::Boolean, offset))
     }
 
     fn artifact(&mut self, offset: usize) -> Result<Term, ExpressionError> {
         let field = self.field("artifact.name or artifact.fingerprint")?;
         match &field.kind {
             Kind::Word(word) if word == "name" || word == "fingerprint" => {
-                Ok(Term { cel: format!("artifact.{word}"), presence: None, kind: Type::Text, offset })
+                Ok(Term::new(format!("artifact.{word}"), Type::Text, offset))
             }
             _ => Err(unexpected(&field, "artifact.name or artifact.fingerprint")),
         }
@@ -291,8 +294,7 @@ impl Parser {
         let present = |cel: &str, presence: String, kind| {
             Ok(Term { cel: cel.to_owned(), presence: Some(presence), kind, offset })
         };
-        let has_field = self.peek().is_some_and(|token| token.kind == Kind::Sign("."));
-        if !has_field {
+        if !self.is_next(".") {
             return present("flow", "has(flow.name)".to_owned(), Type::Flow);
         }
         let field = self.field("flow.name or flow.tags")?;
@@ -301,21 +303,20 @@ impl Parser {
                 present("flow.name", "has(flow.name)".to_owned(), Type::Text)
             }
             Kind::Word(word) if word == "tags" => {
-                let key = literal(&self.tag()?);
+                let key = self.tag()?;
                 present(&format!("flow.tags[{key}]"), format!("{key} in flow.tags"), Type::Text)
             }
             _ => Err(unexpected(&field, "flow.name or flow.tags")),
         }
     }
 
-    /// The key of a tag: `.key`, which may contain dots, or `["key"]`.
+    /// The key of a tag as a CEL literal: `.key`, which may contain dots, or `["key"]`.
     fn tag(&mut self) -> Result<String, ExpressionError> {
         const EXPECTED: &str = "the key of a tag, such as flow.tags.team";
-        if self.takes_sign("[") {
-            let key = self.take(EXPECTED)?;
-            let Kind::Text(text) = key.kind else { return Err(unexpected(&key, EXPECTED)) };
+        if self.takes("[") {
+            let key = self.quoted(EXPECTED)?;
             self.expect_sign("]")?;
-            return Ok(text);
+            return Ok(key);
         }
         let mut key = String::new();
         loop {
@@ -324,8 +325,8 @@ impl Parser {
                 Kind::Word(part) | Kind::Number(part) => key.push_str(part),
                 _ => return Err(unexpected(&part, EXPECTED)),
             }
-            if self.peek().is_none_or(|token| token.kind != Kind::Sign(".")) {
-                return Ok(key);
+            if !self.is_next(".") {
+                return Ok(literal(&key));
             }
             key.push('.');
         }
@@ -333,7 +334,7 @@ impl Parser {
 
     /// The token after a dot.
     fn field(&mut self, expected: &str) -> Result<Token, ExpressionError> {
-        if !self.takes_sign(".") {
+        if !self.takes(".") {
             let token = self.take(expected)?;
             return Err(unexpected(&token, expected));
         }

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::evidence::policy::facts::Evidence;
+use crate::domain::model::Fingerprint;
 
 /// The variables of an artifact in a flow with these tags.
 fn holds_in(
@@ -14,13 +16,15 @@ fn holds_in(
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
     let namespaces: Vec<String> = namespaces.iter().map(|&name| name.to_owned()).collect();
-    let variables = Variables {
-        flow: flow.map(|_| ("cart", &tags)),
+    let facts = Facts {
+        environment: None,
         name: "registry.example.com/shop/cart:1.2",
         fingerprint: &Fingerprint::from_content(b"cart"),
         namespaces: &namespaces,
+        evidence: &Evidence::default(),
     };
-    condition.holds(&variables).map_err(|error| error.to_string())
+    let evidence = FlowEvidence { tags: Arc::new(tags), ..FlowEvidence::default() };
+    condition.holds(&facts, flow.map(|_| ("cart", &evidence))).map_err(|error| error.to_string())
 }
 
 const TAGS: &[(&str, &str)] = &[("team", "shop"), ("risk-level", "high"), ("a.b", "c")];

@@ -1,0 +1,45 @@
+//! Enums whose variants are words.
+
+/// A word that an enum does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown value: expected one of {0}")]
+pub struct UnknownWord(pub(crate) String);
+
+/// Declares an enum whose variants are written as these words: in JSON, in the database and in messages.
+macro_rules! words {
+    ($(#[$($attribute:tt)*])* $name:ident { $($(#[$($doc:tt)*])* $variant:ident $word:tt,)* }) => {
+        $(#[$($attribute)*])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$($doc)*])* #[serde(rename = $word)] $variant,)* }
+
+        impl $name {
+            /// All variants, in this order.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$variant),*];
+
+            /// The word.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::domain::model::UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                let known = Self::ALL.into_iter().find(|known| known.as_str() == word);
+                let words = || Self::ALL.map(Self::as_str).join(", ");
+                known.ok_or_else(|| $crate::domain::model::UnknownWord(words()))
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+pub(crate) use words;
