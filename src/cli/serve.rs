@@ -127,7 +127,7 @@ impl Serve {
         let setup = self.setup().map_err(Failure::usage)?;
         let signals = |error| Failure::unexpected(ServeError::Signals(error));
         let shutdown = signals::shutdown(signals::SHUTTING_DOWN).map_err(signals)?;
-        let hangups = signals::hangups().map_err(signals)?;
+        let mut hangups = signals::hangups().map_err(signals)?;
         let database = setup.database.to_string();
         let service = tokio::select! {
             service = Service::start(setup) => service?,
@@ -150,7 +150,7 @@ impl Serve {
                 "--public-url is not set: links in responses point to {scheme}://{address} and will not be reachable"
             );
         }
-        service.run(shutdown, hangups).await.map_err(Failure::unexpected)?;
+        service.run(shutdown, |cx| hangups.poll_recv(cx)).await.map_err(Failure::unexpected)?;
         tracing::info!("stopped");
         Ok(())
     }

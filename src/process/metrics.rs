@@ -60,9 +60,10 @@ impl Collector for OwnProcess {
         let dropped = ConstCounter::new(logs::dropped());
         let help = "Log lines dropped because stderr was blocked";
         let name = "supercargo_log_lines_dropped";
-        dropped.encode(encoder.encode_descriptor(name, help, None, dropped.metric_type())?)?;
+        add(&mut encoder, name, help, None, &dropped)?;
         let Some(usage) = machine::usage() else { return Ok(()) };
-        counter(&mut encoder, "process_cpu", "CPU time in user and system mode", &Unit::Seconds, usage.cpu)?;
+        let (help, cpu) = ("CPU time in user and system mode", ConstCounter::new(usage.cpu));
+        add(&mut encoder, "process_cpu", help, Some(&Unit::Seconds), &cpu)?;
         let gauges = [
             ("process_resident_memory", "Resident memory", Some(Unit::Bytes), usage.resident),
             ("process_virtual_memory", "Virtual memory", Some(Unit::Bytes), usage.virtual_memory),
@@ -71,32 +72,25 @@ impl Collector for OwnProcess {
             ("process_max_fds", "Maximum number of open file descriptors", None, usage.max_files),
         ];
         for (name, help, unit, value) in gauges {
-            gauge(&mut encoder, name, help, unit.as_ref(), value)?;
+            add(&mut encoder, name, help, unit.as_ref(), &ConstGauge::new(value))?;
         }
         Ok(())
     }
 }
 
-fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    unit: &Unit,
-    value: f64,
-) -> fmt::Result {
-    let counter = ConstCounter::new(value);
-    counter.encode(encoder.encode_descriptor(name, help, Some(unit), counter.metric_type())?)
-}
-
-fn gauge(
+/// Encodes a metric of a collector.
+///
+/// # Errors
+///
+/// Errors of the encoder.
+pub fn add(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
     unit: Option<&Unit>,
-    value: f64,
+    metric: &dyn EncodeMetric,
 ) -> fmt::Result {
-    let gauge = ConstGauge::new(value);
-    gauge.encode(encoder.encode_descriptor(name, help, unit, gauge.metric_type())?)
+    metric.encode(encoder.encode_descriptor(name, help, unit, metric.metric_type())?)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn deny(token: &str, role: Role, organization: &str, denial: Denial) -> Problem 
         role,
         "denied: token \"{name}\" of {organization} has role {role}: {denial}"
     );
-    Problem::forbidden(denial)
+    Problem::forbidden(&denial)
 }
 
 /// The organization of a valid token.

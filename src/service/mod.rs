@@ -34,17 +34,19 @@ mod unknown_fields;
 
 pub use http::body::Pace;
 pub use limits::{Delivery, Limits};
-pub use maintenance::clock::{Clock, ClockControl};
+pub use maintenance::clock::Clock;
 pub(crate) use maintenance::random;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -228,13 +230,17 @@ impl Service {
         self.identity.is_some()
     }
 
-    /// Serves until `shutdown`. `reloads` triggers rereading of the bootstrap file and the certificate. On shutdown,
-    /// requests in progress are completed before probes stop and the database is closed.
+    /// Serves until `shutdown`. `reloads` polls for the next trigger to reread the bootstrap file and the certificate. On
+    /// shutdown, requests in progress are completed before probes stop and the database is closed.
     ///
     /// # Errors
     ///
     /// Returns [`Ended`] if a task ended early. The other tasks were shut down in order.
-    pub async fn run(self, shutdown: CancellationToken, mut reloads: impl Reloads) -> Result<(), Ended> {
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        mut reloads: impl FnMut(&mut Context<'_>) -> Poll<Option<()>>,
+    ) -> Result<(), Ended> {
         let drained = CancellationToken::new();
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
         let admin = process::admin::router(Arc::new(probed));
@@ -270,7 +276,7 @@ impl Service {
                     shutdown.cancel();
                 }
                 // `load` reads the file on a blocking thread, so a slow file delays nothing.
-                true = reloads.next() => {
+                Some(()) = poll_fn(&mut reloads) => {
                     renewal.notify_one();
                     if let Some(path) = &self.bootstrap {
                         reload(&self.app, path).await;
@@ -318,25 +324,6 @@ async fn read_signing_key(path: PathBuf) -> Result<SigningKey, StartError> {
 #[derive(Debug, thiserror::Error)]
 #[error("a task of the service ended early")]
 pub struct Ended(#[source] JoinError);
-
-/// A trigger for rereading the bootstrap file and the certificate.
-pub trait Reloads {
-    /// Waits for the next trigger; false at the end.
-    fn next(&mut self) -> impl Future<Output = bool> + Send;
-}
-
-impl Reloads for tokio::signal::unix::Signal {
-    async fn next(&mut self) -> bool {
-        self.recv().await.is_some()
-    }
-}
-
-/// Triggers of a process that embeds the service.
-impl Reloads for mpsc::Receiver<()> {
-    async fn next(&mut self) -> bool {
-        self.recv().await.is_some()
-    }
-}
 
 async fn reload(app: &App, path: &std::path::Path) {
     match bootstrap::load(app, path).await {

@@ -15,7 +15,7 @@ use super::Error;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
-use crate::domain::evidence::notification::Cause;
+use crate::domain::evidence::notification::{Cause, Content};
 use crate::domain::model::{
     AnyJson, ApprovalState, Fingerprint, FreeForm, GitCommit, JunitResult, TargetKind, Timestamp, TrailCommit,
 };
@@ -148,6 +148,12 @@ impl From<Json<Option<GitCommit>>> for Option<TrailCommit> {
 impl From<Json<Option<Vec<Self>>>> for JunitResult {
     fn from(Json(results): Json<Option<Vec<Self>>>) -> Self {
         Self::sum(&results.unwrap_or_default())
+    }
+}
+
+impl From<Json<Self>> for Content {
+    fn from(Json(content): Json<Self>) -> Self {
+        content
     }
 }
 

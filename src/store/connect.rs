@@ -143,40 +143,16 @@ impl Store {
         (open, u32::try_from(idle).unwrap_or(u32::MAX))
     }
 
-    /// The size of the pool for reads.
+    /// The sizes of the pools for reads and for writes.
     #[must_use]
-    pub fn max_readers(&self) -> u32 {
+    pub fn pool_sizes(&self) -> [u32; 2] {
         match self {
-            Self::Sqlite(pools) => pools.readers.options().get_max_connections(),
-            Self::Postgres(pools) => pools.readers.options().get_max_connections(),
-        }
-    }
-
-    /// The size of the pool for writes.
-    #[must_use]
-    pub fn max_writers(&self) -> u32 {
-        match self {
-            Self::Sqlite(pools) => pools.writer.options().get_max_connections(),
-            Self::Postgres(pools) => pools.writers.options().get_max_connections(),
-        }
-    }
-
-    /// Whether all organizations wait for one writer.
-    #[must_use]
-    pub fn has_single_writer(&self) -> bool {
-        matches!(self, Self::Sqlite(_))
-    }
-
-    /// Writes the log of SQLite back into its file if it is long. Writers do not wait, as they would for the checkpoint of a
-    /// commit (<https://sqlite.org/wal.html>, "Application-Initiated Checkpoints").
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Error::Unavailable`] if the file cannot be written.
-    pub async fn checkpoint(&self) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(pools) => pools.checkpoint().await,
-            Self::Postgres(_) => Ok(()),
+            Self::Sqlite(pools) => {
+                [&pools.readers, &pools.writer].map(|pool| pool.options().get_max_connections())
+            }
+            Self::Postgres(pools) => {
+                [&pools.readers, &pools.writers].map(|pool| pool.options().get_max_connections())
+            }
         }
     }
 

@@ -37,13 +37,14 @@ pub struct QueuedEnvironment {
 
 /// How far the evaluation of all artifacts of an environment has come. A change meanwhile does not begin it again, which
 /// would never end with many changes: it goes on, and ends where it was then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, sqlx::FromRow)]
 pub struct Progress {
     /// The last evaluated artifact; `None` if it has not begun.
     pub position: Option<Fingerprint>,
     /// The artifact with which it ends, after beginning again at the first one; `None`: it ends with the last one.
     pub end_position: Option<Fingerprint>,
     /// The expiry of the evaluated artifacts.
+    #[sqlx(flatten)]
     pub expiry: Expiry,
 }
 
@@ -61,16 +62,8 @@ impl Progress {
     }
 }
 
-#[derive(sqlx::FromRow)]
-struct ProgressRow {
-    position: Option<Fingerprint>,
-    end_position: Option<Fingerprint>,
-    compliant_until: Option<Timestamp>,
-    evaluate_at: Option<Timestamp>,
-}
-
 /// The length of the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct QueueBacklog {
     /// Number of environments.
     pub waiting: i64,
@@ -198,12 +191,7 @@ impl Transaction {
         const SELECT: &str = "
             SELECT position, end_position, compliant_until, evaluate_at FROM evaluation_queue
             WHERE organization = $1 AND environment = $2 AND artifacts IS NULL";
-        let row: Option<ProgressRow> = fetch_optional!(self, SELECT, organization, environment);
-        Ok(row.map(|ProgressRow { position, end_position, compliant_until, evaluate_at }| Progress {
-            position,
-            end_position,
-            expiry: Expiry { compliant_until, evaluate_at },
-        }))
+        Ok(fetch_optional!(self, SELECT, organization, environment))
     }
 
     /// Queues the rest of an evaluation of a locked environment. An environment that is queued already keeps its place.
@@ -281,10 +269,10 @@ impl Transaction {
     /// The length of the queue.
     pub async fn queue_backlog(&mut self) -> Result<QueueBacklog, Error> {
         const SELECT: &str = "
-            SELECT COUNT(*), COUNT(CASE WHEN q.attempts > 1 THEN 1 END), MIN(q.queued_at)
+            SELECT COUNT(*) AS waiting, COUNT(CASE WHEN q.attempts > 1 THEN 1 END) AS failing,
+                   MIN(q.queued_at) AS oldest
             FROM organizations o JOIN evaluation_queue q ON q.organization = o.name";
-        let (waiting, failing, oldest) = fetch_one!(self, SELECT);
-        Ok(QueueBacklog { waiting, failing, oldest })
+        Ok(fetch_one!(self, SELECT))
     }
 }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::transaction::{execute, fetch_all, fetch_one};
+use super::transaction::{execute, fetch_all, fetch_one, fetch_optional_scalar};
 use super::{Error, Transaction};
 use crate::domain::model::{TargetKind, Timestamp, Trigger};
 
 /// An open target with a due notification.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct DueTarget {
     /// The identifier of its row.
     pub id: Uuid,
@@ -27,6 +27,8 @@ pub struct DueTarget {
     pub name: String,
     /// Its kind.
     pub kind: TargetKind,
+    /// Since when its first notification is due.
+    due_at: Option<Timestamp>,
 }
 
 /// A notification that only this replica sends until the lease ends.
@@ -44,35 +46,14 @@ pub struct LeasedNotification {
     pub environment: Uuid,
     /// The event as JSON.
     pub content: String,
-    /// When it was created.
-    pub created_at: Timestamp,
     /// Number of attempts, including this one.
     pub attempts: i64,
     /// Number of earlier events that were merged into it.
     pub merged_events: i64,
 }
 
-/// A failed attempt to send a notification.
-#[derive(Debug, Clone, Copy)]
-pub struct FailedDelivery<'a> {
-    /// The organization.
-    pub organization: &'a str,
-    /// The notification.
-    pub notification: Uuid,
-    /// The target.
-    pub target: Uuid,
-    /// When the lease ends.
-    pub leased_until: Timestamp,
-    /// The error.
-    pub last_error: &'a str,
-    /// When the notification is retried.
-    pub retry_at: Timestamp,
-    /// Drop the target's notifications that were created before this time.
-    pub drop_before: Timestamp,
-}
-
 /// The pending notifications.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct OutboxBacklog {
     /// Their number.
     pub waiting: i64,
@@ -90,17 +71,6 @@ fn latest_end(now: Timestamp, lease: Duration) -> Timestamp {
     now.later(lease * 2)
 }
 
-#[derive(sqlx::FromRow)]
-struct DueTargetRow {
-    id: Uuid,
-    organization: String,
-    action: i64,
-    action_name: String,
-    name: String,
-    kind: String,
-    due: Option<i64>,
-}
-
 impl Transaction {
     /// The open targets with a due notification that no replica leases, longest overdue first.
     pub async fn due_targets(&mut self, now: Timestamp, lease: Duration) -> Result<Vec<DueTarget>, Error> {
@@ -109,21 +79,16 @@ impl Transaction {
             SELECT t.id, t.organization, t.action, a.name AS action_name, t.name, t.kind,
                    (SELECT MIN(n.due_at) FROM notifications n
                     WHERE n.organization = t.organization AND n.target = t.id
-                      AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due
+                      AND n.sent_at IS NULL AND n.dropped_at IS NULL) AS due_at
             FROM organizations o
               JOIN targets t ON t.organization = o.name
               JOIN actions a ON a.organization = o.name AND a.number = t.action
             WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL
               AND NOT (t.leased_until > $1 AND t.leased_until <= $2)";
-        let rows: Vec<DueTargetRow> = fetch_all!(self, SELECT, now, latest_end(now, lease));
-        let mut due: Vec<(i64, DueTarget)> = Vec::new();
-        for DueTargetRow { id, organization, action, action_name, name, kind, due: at } in rows {
-            let Some(at) = at.filter(|at| *at <= now.micros()) else { continue };
-            let kind = kind.parse().map_err(|_| Error::Unreadable("a target"))?;
-            due.push((at, DueTarget { id, organization, action, action_name, name, kind }));
-        }
-        due.sort_by_key(|(at, _)| *at);
-        Ok(due.into_iter().map(|(_, target)| target).collect())
+        let mut targets: Vec<DueTarget> = fetch_all!(self, SELECT, now, latest_end(now, lease));
+        targets.retain(|target| target.due_at.is_some_and(|at| at <= now));
+        targets.sort_by_key(|target| target.due_at);
+        Ok(targets)
     }
 
     /// Leases these targets, except those that another replica leases, with the first due notification of each: first those
@@ -157,7 +122,7 @@ impl Transaction {
             UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE organization = $2 AND id = $3
             RETURNING organization, id, target, due_at AS leased_until, environment,
                       (SELECT v.content FROM events v WHERE v.organization = $2 AND v.id = event) AS content,
-                      created_at, attempts, merged_events";
+                      attempts, merged_events";
         let until = now.later(lease).micros();
         let mut leased = Vec::new();
         for DueTarget { organization, id: target, .. } in targets {
@@ -166,18 +131,9 @@ impl Transaction {
             if execute!(self, take, until, organization, target, now, latest_end(now, lease)) == 0 {
                 continue;
             }
-            let first: Option<Uuid> = match self {
-                Self::Sqlite(transaction) => {
-                    let first = sqlx::query_scalar(FIRST).bind(organization).bind(target).bind(now.micros());
-                    first.fetch_optional(&mut **transaction).await?
-                }
-                Self::Postgres(transaction) => {
-                    let first = sqlx::query_scalar(FIRST_FREE).bind(organization).bind(target);
-                    let first = first.bind(now.micros());
-                    first.fetch_optional(&mut **transaction).await?
-                }
-            };
-            let Some(id) = first else {
+            let first = if matches!(self, Self::Sqlite(_)) { FIRST } else { FIRST_FREE };
+            let id: Option<Uuid> = fetch_optional_scalar!(self, first, organization, target, now);
+            let Some(id) = id else {
                 execute!(self, RETURN, organization, target, until);
                 continue;
             };
@@ -199,11 +155,18 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records a failed attempt: schedules the retry, and drops the target's notifications that are too old.
+    /// Records a failed attempt: schedules the retry, and drops the target's notifications that were created before a time.
     /// Returns the number of dropped notifications.
     ///
     /// The lock of the target makes other replicas wait that drop the same notifications.
-    pub async fn record_failure(&mut self, failed: &FailedDelivery<'_>, at: Timestamp) -> Result<u64, Error> {
+    pub async fn record_failure(
+        &mut self,
+        leased: &LeasedNotification,
+        last_error: &str,
+        retry_at: Timestamp,
+        drop_before: Timestamp,
+        at: Timestamp,
+    ) -> Result<u64, Error> {
         const RETRY: &str = "
             UPDATE notifications SET last_error = $1, due_at = $2
             WHERE organization = $3 AND id = $4 AND sent_at IS NULL AND dropped_at IS NULL";
@@ -211,11 +174,11 @@ impl Transaction {
             UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
             WHERE organization = $3 AND target = $4 AND created_at < $5 AND COALESCE(sent_at, dropped_at) IS NULL";
         const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE organization = $2 AND id = $3";
-        let organization = failed.organization;
-        execute!(self, FAILURE, at, organization, failed.target);
-        execute!(self, RETURN, organization, failed.target, failed.leased_until);
-        execute!(self, RETRY, failed.last_error, failed.retry_at, organization, failed.notification);
-        Ok(execute!(self, DROP, at, failed.last_error, organization, failed.target, failed.drop_before))
+        let LeasedNotification { organization, id, target, leased_until, .. } = leased;
+        execute!(self, FAILURE, at, organization, target);
+        execute!(self, RETURN, organization, target, leased_until);
+        execute!(self, RETRY, last_error, retry_at, organization, id);
+        Ok(execute!(self, DROP, at, last_error, organization, target, drop_before))
     }
 
     /// Whether a later event began or ended the condition of a notification's event, and has a notification for its target.
@@ -236,13 +199,12 @@ impl Transaction {
     /// The pending notifications for open targets.
     pub async fn backlog(&mut self) -> Result<OutboxBacklog, Error> {
         const SELECT: &str = "
-            SELECT COUNT(*), MIN(n.created_at)
+            SELECT COUNT(*) AS waiting, MIN(n.created_at) AS oldest
             FROM organizations o
               JOIN notifications n ON n.organization = o.name
               JOIN targets t ON t.organization = o.name AND t.id = n.target
             WHERE n.sent_at IS NULL AND n.dropped_at IS NULL AND t.closed_at IS NULL
               AND o.closed_at IS NULL";
-        let (waiting, oldest) = fetch_one!(self, SELECT);
-        Ok(OutboxBacklog { waiting, oldest })
+        Ok(fetch_one!(self, SELECT))
     }
 }

@@ -297,7 +297,7 @@ impl Transaction {
         const INSERT: &str =
             "INSERT INTO gaps (organization, environment, from_at, to_at) VALUES ($1, $2, $3, $4)";
         execute!(self, INSERT, organization, environment, from, to);
-        self.log().environment(organization, environment, to).gap_from = Some(from);
+        self.log().environment(organization, environment, to).gap_from = Some(from.micros());
         Ok(())
     }
 
@@ -315,7 +315,8 @@ impl Transaction {
             WHERE organization = $3 AND environment = $4 AND snapshot = $5";
         let superseded = execute!(self, SUPERSEDE, at, confirmed, organization, environment, snapshot);
         if superseded > 0 {
-            self.log().environment(organization, environment, at).previous_confirmed_at = confirmed;
+            self.log().environment(organization, environment, at).previous_confirmed_at =
+                confirmed.map(Timestamp::micros);
         }
         Ok(())
     }

@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::duration;
-use super::rows::Bytes;
+use super::columns::Micros;
+use super::from_row::all_scalars;
 use super::transaction::{
     execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, on,
 };
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Removal;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::all_from_rows;
 
 /// The retention of an organization's rows; `None` for unlimited.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, sqlx::FromRow)]
 pub struct OrganizationRetention {
     /// The retention of the history of its environments.
+    #[sqlx(try_from = "Micros")]
     pub history: Option<Duration>,
     /// The retention of attached files, from the latest attestation of each.
+    #[sqlx(try_from = "Micros")]
     pub attachments: Option<Duration>,
     /// The retention of the audit log.
+    #[sqlx(try_from = "Micros")]
     pub audit: Option<Duration>,
 }
 
@@ -100,13 +102,11 @@ impl Transaction {
 
     /// The current retention of an organization.
     pub async fn retention(&mut self, organization: &str) -> Result<OrganizationRetention, Error> {
-        const SELECT: &str =
-            "SELECT retention, attachment_retention, audit_retention FROM organizations WHERE name = $1";
-        let row: Option<(Option<i64>, Option<i64>, Option<i64>)> =
-            fetch_optional!(self, SELECT, organization);
-        let (history, attachments, audit) = row.unwrap_or_default();
-        let [history, attachments, audit] = [history, attachments, audit].map(|micros| micros.map(duration));
-        Ok(OrganizationRetention { history, attachments, audit })
+        const SELECT: &str = "
+            SELECT retention AS history, attachment_retention AS attachments, audit_retention AS audit
+            FROM organizations WHERE name = $1";
+        let retention: Option<OrganizationRetention> = fetch_optional!(self, SELECT, organization);
+        Ok(retention.unwrap_or_default())
     }
 
     /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the
@@ -121,10 +121,9 @@ impl Transaction {
         const RECORD: &str = "
             UPDATE environments SET horizon_at = $3
             WHERE organization = $1 AND id = $2 AND (horizon_at IS NULL OR horizon_at < $3)";
-        let workloads: Vec<(Bytes,)> =
-            fetch_all!(self, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
+        let mut workloads: Vec<Fingerprint> =
+            fetch_scalars!(self, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
         let mut rows = workloads.len() as u64;
-        let mut workloads: Vec<Fingerprint> = workloads.into_iter().map(|(Bytes(hash),)| hash).collect();
         workloads.sort_unstable();
         workloads.dedup();
         for removal in REMOVALS {
@@ -148,8 +147,7 @@ impl Transaction {
             "SELECT hash FROM workloads WHERE organization = $1 AND hash > $2 ORDER BY hash LIMIT $3";
         let last = last.map_or(Vec::new(), |hash| hash.bytes().to_vec());
         let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
-        let rows: Vec<(Bytes,)> = fetch_all!(self, SELECT, organization, &last, limit);
-        Ok(rows.into_iter().map(|(Bytes(hash),)| hash).collect())
+        Ok(fetch_scalars!(self, SELECT, organization, &last, limit))
     }
 
     /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to.
@@ -161,10 +159,10 @@ impl Transaction {
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
-        let rows: Vec<(Bytes,)> = on!(self, |connection| {
+        Ok(on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new("WITH candidates (hash) AS (");
             query.push_values(hashes, |mut values, hash| {
-                values.push_bind(hash.bytes().as_slice());
+                values.push_bind(*hash);
             });
             // One index lookup per workload on PostgreSQL too, whatever its statistics.
             query.push(
@@ -172,9 +170,8 @@ impl Transaction {
                    (SELECT p.workload FROM pod_runs p WHERE p.organization = ",
             );
             query.push_bind(organization).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        Ok(rows.into_iter().map(|(Bytes(hash),)| hash).collect())
+            query.build().persistent(false).fetch_all(connection).await.and_then(all_scalars)?
+        }))
     }
 
     /// Removes the workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to, and returns their number.
@@ -193,7 +190,7 @@ impl Transaction {
             // Pairs: without statistics, PostgreSQL would otherwise read all workloads of the organization.
             let mut query = sqlx::QueryBuilder::new("DELETE FROM workloads WHERE (organization, hash) IN (");
             query.push_values(&orphans, |mut values, hash| {
-                values.push_bind(organization).push_bind(hash.bytes().as_slice());
+                values.push_bind(organization).push_bind(*hash);
             });
             query.push(")").build().persistent(false).execute(connection).await?.rows_affected()
         }))
@@ -211,8 +208,7 @@ impl Transaction {
               AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
                             WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
             ORDER BY x.created_at LIMIT $3";
-        let rows: Vec<(Bytes,)> = fetch_all!(self, SELECT, organization, horizon, MAX_ATTACHMENTS);
-        Ok(rows.into_iter().map(|(Bytes(sha256),)| sha256).collect())
+        Ok(fetch_scalars!(self, SELECT, organization, horizon, MAX_ATTACHMENTS))
     }
 
     /// Removes a batch of attached files whose latest attestation was received before the horizon, and returns their

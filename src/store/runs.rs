@@ -6,12 +6,12 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
-use super::log::environment::{EndedArtifactRow, started_pod};
+use super::log::environment::started_pod;
 use super::reports::ReceivedReport;
 use super::rows::{Bytes, Id, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::log::environment_change::RowsDigest;
+use crate::domain::evidence::log::environment_change::{EndedArtifact, RowsDigest};
 use crate::domain::evidence::snapshot::change::StoredPod;
 use crate::domain::evidence::snapshot::report::{Pod, PodArtifact, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -133,7 +133,7 @@ impl Transaction {
             UPDATE artifact_runs SET ended_at = ?, last_snapshot = ?
             WHERE organization = ? AND environment = ? AND ended_at IS NULL AND fingerprint IN (?)
             RETURNING fingerprint, name, pods, first_snapshot, last_snapshot";
-        let ended: Vec<EndedArtifactRow> = fetch_for_all!(
+        let ended: Vec<EndedArtifact> = fetch_for_all!(
             self,
             UPDATE,
             artifacts.iter().copied(),
@@ -142,8 +142,7 @@ impl Transaction {
             organization,
             environment
         );
-        let ended = ended.into_iter().map(EndedArtifactRow::entry).collect();
-        self.log().environment(organization, environment, at).artifacts_ended = ended;
+        self.log().environment(organization, environment, at).artifacts_ended = ended.into_iter().collect();
         Ok(())
     }
 

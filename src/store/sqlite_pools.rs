@@ -65,8 +65,13 @@ impl SqlitePools {
         Ok((&self.heartbeats, self.write_permit(self.timeouts.lock).await?))
     }
 
-    /// Writes the log back into the file if it is long.
-    pub(super) async fn checkpoint(&self) -> Result<(), Error> {
+    /// Writes the log back into the file if it is long. Writers do not wait, as they would for the checkpoint of a commit
+    /// (<https://sqlite.org/wal.html>, "Application-Initiated Checkpoints").
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Unavailable`] if the file cannot be written.
+    pub async fn checkpoint(&self) -> Result<(), Error> {
         let readers = self.readers()?;
         let (_, pages, done): (i64, i64, i64) =
             sqlx::query_as("PRAGMA wal_checkpoint(NOOP)").fetch_one(readers).await?;

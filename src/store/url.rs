@@ -65,8 +65,7 @@ impl FromStr for DatabaseUrl {
         if url.starts_with("sqlite:") {
             let malformed = InvalidUrl("malformed SQLite URL");
             let options = SqliteConnectOptions::from_str(url).map_err(|_| malformed.clone())?;
-            let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-            let has = |parameter| parameters.split('&').any(|p| p == parameter);
+            let has = |parameter| parameters(url).any(|p| p == parameter);
             let file = options.get_filename().to_string_lossy().into_owned();
             let location = if has("mode=memory") || url.contains(":memory:") {
                 SqliteLocation::Memory
@@ -85,10 +84,8 @@ impl FromStr for DatabaseUrl {
             Ok(Self::Sqlite { options, location })
         } else if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             // sqlx ignores unknown parameters, such as a misspelt sslmode.
-            let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-            let named =
-                parameters.split('&').filter_map(|p| p.split('=').next()).filter(|name| !name.is_empty());
-            if !named.into_iter().all(|name| PARAMETERS.contains(&name)) {
+            let mut names = parameters(url).filter_map(|p| p.split('=').next());
+            if !names.all(|name| name.is_empty() || PARAMETERS.contains(&name)) {
                 return Err(InvalidUrl("unknown parameter"));
             }
             let options = PgConnectOptions::from_str(url).map_err(|_| {
@@ -122,9 +119,12 @@ impl DatabaseUrl {
         let rest = url.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
         let in_authority = authority.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
-        let parameters = url.split_once('?').map_or("", |(_, parameters)| parameters);
-        in_authority || parameters.split('&').any(|parameter| parameter.starts_with("password="))
+        in_authority || parameters(url).any(|parameter| parameter.starts_with("password="))
     }
+}
+
+fn parameters(url: &str) -> impl Iterator<Item = &str> {
+    url.split_once('?').map_or("", |(_, parameters)| parameters).split('&')
 }
 
 /// For logs: without password.

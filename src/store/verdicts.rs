@@ -282,11 +282,13 @@ impl Transaction {
             change.verdicts_ended.insert(*artifact);
         }
         for (environment, artifact, verdict, reasons) in &started {
-            let Verdict { compliance, is_allowed, .. } = verdict;
-            let compliance = compliance.as_str().to_owned();
-            let started = StartedVerdict { compliance, is_allowed: *is_allowed, reasons: reasons.clone() };
-            let change = self.log().environment(organization, *environment, at);
-            change.verdicts_started.insert(**artifact, started);
+            let started = StartedVerdict {
+                fingerprint: **artifact,
+                compliance: verdict.compliance.as_str().to_owned(),
+                is_allowed: verdict.is_allowed,
+                reasons: reasons.clone(),
+            };
+            self.log().environment(organization, *environment, at).verdicts_started.insert(started);
         }
         for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
             on!(self, |connection| {

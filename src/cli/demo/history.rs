@@ -20,7 +20,7 @@ use super::pods::Pods;
 use super::receiver::Targets;
 use super::runner::Runner;
 use crate::api::{Operation, Resource};
-use crate::service::ClockControl;
+use crate::service::Clock;
 
 /// The start of the history, in minutes before the demo.
 const START: u64 = 48 * 60;
@@ -40,7 +40,7 @@ const RELOAD_POLL: Duration = Duration::from_millis(2);
 pub(super) struct History<'a> {
     data: &'a Data,
     files: &'a Files,
-    clock: ClockControl,
+    clock: Clock,
     /// A message makes the service read the bootstrap file again.
     reload: mpsc::Sender<()>,
     targets: Arc<Targets>,
@@ -57,7 +57,7 @@ impl<'a> History<'a> {
     pub(super) fn start(
         data: &'a Data,
         files: &'a Files,
-        clock: ClockControl,
+        clock: Clock,
         reload: mpsc::Sender<()>,
         targets: Arc<Targets>,
     ) -> Self {

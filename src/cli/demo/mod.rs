@@ -90,16 +90,16 @@ impl Demo {
             files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;
         }
         let receiver = Receiver::bind(&files).await?;
-        let (clock, clock_control) = Clock::adjustable();
-        let (reload, reloads) = mpsc::channel(1);
+        let clock = Clock::default();
+        let (reload, mut reloads) = mpsc::channel(1);
         let targets = Arc::clone(&receiver.targets);
-        let mut history = self.keep.then(|| History::start(&data, &files, clock_control, reload, targets));
+        let mut history = self.keep.then(|| History::start(&data, &files, clock.clone(), reload, targets));
 
         let service = Service::start(setup(&files, clock)?).await.map_err(Failure::from)?;
         let (address, admin) = (service.address(), service.admin_address());
         let link = service.invite(&token, LINK_LIFETIME)?;
         let runner = Runner::new(command, address, &token_file)?;
-        let serving = tokio::spawn(service.run(stop.clone(), reloads));
+        let serving = tokio::spawn(service.run(stop.clone(), move |cx| reloads.poll_recv(cx)));
         // The receiver outlives the service, which sends notifications until it has shut down.
         let stop_receiver = CancellationToken::new();
         let (receiving, notifications) = receiver.serve(stop_receiver.clone());

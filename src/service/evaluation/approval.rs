@@ -16,6 +16,7 @@ use crate::domain::model::{
 use crate::service::access::Caller;
 use crate::service::app::App;
 use crate::service::http::problem::Problem;
+use crate::service::missing::require_flow;
 use crate::store::Transaction;
 use crate::store::bootstrap::{self, ApprovalContent};
 
@@ -41,18 +42,6 @@ pub(crate) async fn find_approval(
     }
     require_flow(transaction, organization, flow).await?;
     Err(Problem::not_found(format!("approval {number} of flow \"{flow}\" not found")))
-}
-
-/// Returns 404 unless the flow exists.
-pub(crate) async fn require_flow(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &FlowName,
-) -> Result<(), Problem> {
-    if transaction.flow_exists(organization, flow.as_str()).await? {
-        return Ok(());
-    }
-    Err(Problem::not_found(format!("flow \"{flow}\" not found")))
 }
 
 /// Records an approval and its consequences in one transaction. Returns 200 with the earlier approval if the token has

@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 use sqlx::types::Uuid;
 
 use super::guard::{self, Evaluating, MAX_ARTIFACTS, MAX_ENVIRONMENTS, environment_name, validity_time};
+use super::inputs::Inputs;
 use crate::domain::evidence::compliance::ComplianceCounts;
 use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, Requirements};
 use crate::domain::evidence::notification::Cause;
-use crate::domain::evidence::policy::Needs;
-use crate::domain::evidence::policy::facts::{AllowList, Evidence};
+use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::Error;
 use crate::store::image_indexes::related;
@@ -46,10 +46,8 @@ impl Evaluating<'_> {
         // Only what runs: an attestation may name more artifacts.
         let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
         let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
-        let environments = || names.iter().map(String::as_str);
-        let policies = self.app.site.policies.of(&mut self.transaction, organization, environments()).await?;
-        let allowed = self.transaction.allow_lists(organization, environments(), &running).await?;
-        let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
+        let (site, environments) = (&self.app.site, names.iter().map(String::as_str));
+        let inputs = Inputs::read(site, &mut self.transaction, organization, environments, &running).await?;
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut incomplete = BTreeSet::new();
         for governed in governed {
@@ -59,19 +57,14 @@ impl Evaluating<'_> {
                 Affected::add(&mut affected, governed);
             }
         }
-        let evidence = self.transaction.evidence(organization, &running, &needs).await?;
-        let none = AllowList::default();
         let mut evaluated = Vec::new();
         for (id, environment) in affected {
             if incomplete.contains(&environment.name) {
                 continue;
             }
             let name = environment_name(&environment.name)?;
-            let policies = policies.get(&environment.name).map_or(&[][..], Vec::as_slice);
-            let allowed = allowed.get(&environment.name).unwrap_or(&none);
-            let requirements = Requirements { environment: Some(&name), policies, allowed };
             let now = validity_time(now, now.after(Some(environment.changed_at)));
-            if let Some(after) = environment.evaluate(requirements, &evidence, now) {
+            if let Some(after) = environment.evaluate(inputs.requirements(&name), &inputs.evidence, now) {
                 evaluated.push((id, environment, after));
             }
         }

@@ -160,8 +160,9 @@ impl<'a> Evaluating<'a> {
     ) -> Result<Expiry, Error> {
         let Subject { name, environment, snapshot, before, seen, kept, coverage } = subject;
         let artifacts = seen.keys().filter(|artifact| !kept.contains_key(artifact)).copied().collect();
-        let transaction = &mut self.transaction;
-        let inputs = Inputs::read(&self.app.site, transaction, organization, &name, &artifacts).await?;
+        let (site, environments) = (&self.app.site, [name.as_str()]);
+        let inputs =
+            Inputs::read(site, &mut self.transaction, organization, environments, &artifacts).await?;
         let (expected, now) = (environment.expected, validity_time(self.app.site.now(), at));
         let Evaluation { mut status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);

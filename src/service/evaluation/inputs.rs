@@ -1,8 +1,8 @@
-//! The input of an evaluation of one environment.
+//! The input of an evaluation of environments.
 //!
 //! Read by the guard for the current status, and by the page of an environment for artifacts of the past.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::domain::evidence::environment_status::Requirements;
@@ -12,32 +12,38 @@ use crate::domain::model::{EnvironmentName, Fingerprint};
 use crate::service::site::Site;
 use crate::store::{Error, Transaction};
 
-/// The policies and the allow-list of an environment, and the evidence that these need.
+/// The policies and allow-lists of environments, and the evidence that these need.
 pub(crate) struct Inputs {
-    pub(crate) policies: Vec<Arc<Policy>>,
-    allowed: AllowList,
+    policies: HashMap<String, Vec<Arc<Policy>>>,
+    allowed: HashMap<String, AllowList>,
     /// The evidence for artifacts; those without any have no entry.
     pub(crate) evidence: BTreeMap<Fingerprint, Evidence>,
 }
 
+static NOTHING_ALLOWED: AllowList = AllowList(Vec::new());
+
 impl Inputs {
-    pub(crate) async fn read(
+    pub(crate) async fn read<'a>(
         site: &Site,
         transaction: &mut Transaction,
         organization: &str,
-        environment: &EnvironmentName,
+        environments: impl IntoIterator<Item = &'a str> + Clone,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Self, Error> {
-        let name = environment.as_str();
-        let mut policies = site.policies.of(transaction, organization, [name]).await?;
-        let policies = policies.remove(name).unwrap_or_default();
-        let needs = Needs::new(policies.iter().map(|policy| &**policy));
+        let policies = site.policies.of(transaction, organization, environments.clone()).await?;
+        let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
         let evidence = transaction.evidence(organization, artifacts, &needs).await?;
-        let mut allowed = transaction.allow_lists(organization, [name], artifacts).await?;
-        Ok(Self { evidence, allowed: allowed.remove(name).unwrap_or_default(), policies })
+        let allowed = transaction.allow_lists(organization, environments, artifacts).await?;
+        Ok(Self { policies, allowed, evidence })
     }
 
+    /// The requirements of one of the environments.
     pub(crate) fn requirements<'a>(&'a self, environment: &'a EnvironmentName) -> Requirements<'a> {
-        Requirements { environment: Some(environment), policies: &self.policies, allowed: &self.allowed }
+        let name = environment.as_str();
+        Requirements {
+            environment: Some(environment),
+            policies: self.policies.get(name).map_or(&[], Vec::as_slice),
+            allowed: self.allowed.get(name).unwrap_or(&NOTHING_ALLOWED),
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn refuse(
         transaction.commit().await?;
         audit.log();
     }
-    Ok(Problem::not_owned(violation))
+    Ok(Problem::forbidden(violation))
 }
 
 /// The response if a repository cannot be recorded.

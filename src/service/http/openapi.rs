@@ -200,18 +200,6 @@ pub(crate) fn nullable_tags() -> Object {
         .build()
 }
 
-/// `provider` of operation 4. Empty counts as absent, also in an attestation.
-pub(crate) struct NullableProvider;
-
-/// Any text; a few providers have names in the interface.
-fn provider() -> Object {
-    let names = Provider::NAMES.join(", ");
-    text(r"^[^\x00-\x1f\x7f-\x9f]*$")
-        .max_length(Some(255))
-        .description(Some(format!("Such as {names}")))
-        .build()
-}
-
 macro_rules! described {
     ($($type:ty => $schema:expr),* $(,)?) => {
         $(
@@ -247,7 +235,9 @@ described! {
     Interval => text(INTERVAL).build(),
     EventsLimit => text(EVENTS_LIMIT).build(),
     HexPrefix => text("^[a-fA-F0-9]{5,64}$").build(),
-    NullableProvider => provider(),
-    Provider => provider(),
+    Provider => text(r"^[^\x00-\x1f\x7f-\x9f]*$")
+        .max_length(Some(255))
+        .description(Some(format!("Such as {}", Provider::NAMES.join(", "))))
+        .build(),
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).build(),
 }

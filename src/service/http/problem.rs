@@ -10,8 +10,6 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::domain::evidence::access::Denial;
-use crate::domain::evidence::ownership::OwnershipViolation;
 use crate::process::error_causes;
 use crate::store;
 
@@ -138,21 +136,8 @@ impl Problem {
     }
 
     /// 403: the same whether or not the requested object exists.
-    pub(crate) fn forbidden(denial: Denial) -> Self {
-        Self::new(StatusCode::FORBIDDEN, denial.to_string())
-    }
-
-    /// 403: the flow of an attestation does not own what it names.
-    pub(crate) fn not_owned(violation: &OwnershipViolation) -> Self {
-        Self::new(StatusCode::FORBIDDEN, violation.to_string())
-    }
-
-    /// 403: a form that a page of another site sent.
-    pub(crate) fn foreign() -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "the form was not sent by a page of this service: reload the page and retry",
-        )
+    pub(crate) fn forbidden(why: &(impl Display + ?Sized)) -> Self {
+        Self::new(StatusCode::FORBIDDEN, why.to_string())
     }
 
     /// 404.

@@ -1,7 +1,5 @@
 //! The share of one organization of the database's connections.
 
-use crate::store::Store;
-
 /// The connections that one organization may use at the same time: a third of each pool, so that two organizations at
 /// their limits leave connections for others and for background work. With ten connections per pool:
 ///
@@ -20,10 +18,6 @@ pub(crate) struct ConnectionShare {
 }
 
 impl ConnectionShare {
-    pub(crate) fn new(store: &Store) -> Self {
-        Self::from_pools(store.max_readers(), store.max_writers())
-    }
-
     /// From the sizes of the pools for reads and for writes.
     pub(crate) fn from_pools(readers: u32, writers: u32) -> Self {
         Self { reads: (readers / 3).max(1), writes: (writers / 3).max(1) }

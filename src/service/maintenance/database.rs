@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::periodic::repeat;
 use crate::service::app::App;
+use crate::store::Store;
 
 /// How long a write-ahead log grows, and a rotated password is not used yet.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -14,9 +15,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Runs the one that the database needs, until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let store = &app.site.store;
-    if store.has_single_writer() {
+    if let Store::Sqlite(pools) = store {
         let what = "write SQLite's write-ahead log back into the database file";
-        repeat(INTERVAL, &shutdown, what, || store.checkpoint()).await;
+        repeat(INTERVAL, &shutdown, what, || pools.checkpoint()).await;
     } else {
         repeat(INTERVAL, &shutdown, "reread the database password", async || {
             store.reread_password().await?;

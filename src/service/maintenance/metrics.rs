@@ -14,28 +14,31 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::model::{self, TargetKind};
+use crate::domain::model::{TargetKind, Trigger};
 use crate::process::metrics::{self, PREFIX, register, register_seconds};
 use crate::store::evaluation_queue::QueueBacklog;
 use crate::store::silence::DeclaredEnvironment;
+
+/// Labels of a metric, with their values.
+type Labels<V, const N: usize> = [(&'static str, V); N];
 
 /// The metrics and their registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Request, Counter>,
-    seconds: Family<Route, Histogram, fn() -> Histogram>,
-    reports: Family<Outcome, Counter>,
-    attestations: Family<Outcome, Counter>,
-    connections: Family<State, Gauge>,
-    reloads: Family<Outcome, Counter>,
+    seconds: Family<Labels<String, 1>, Histogram, fn() -> Histogram>,
+    reports: Family<Labels<&'static str, 1>, Counter>,
+    attestations: Family<Labels<&'static str, 1>, Counter>,
+    connections: Family<Labels<&'static str, 1>, Gauge>,
+    reloads: Family<Labels<&'static str, 1>, Counter>,
     generation: Gauge<f64, AtomicU64>,
     stale: Gauge,
     stale_reason: Mutex<Option<String>>,
-    issuers: Family<Issuer, Gauge>,
+    issuers: Family<Labels<String, 2>, Gauge>,
     removed: Counter,
-    events: Family<Trigger, Counter>,
-    notifications: Family<Delivery, Counter>,
+    events: Family<Labels<&'static str, 1>, Counter>,
+    notifications: Family<Labels<&'static str, 2>, Counter>,
     merged: Counter,
     waiting: Gauge,
     waiting_seconds: Gauge<f64, AtomicU64>,
@@ -52,61 +55,16 @@ struct Request {
     status: u16,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Route {
-    route: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct State {
-    state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Trigger {
-    trigger: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Delivery {
-    target: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Issuer {
-    organization: String,
-    issuer: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Environment {
-    organization: String,
-    environment: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EnvironmentStatus {
-    #[prometheus(flatten)]
-    environment: Environment,
-    status: &'static str,
-}
-
 /// The gauges of declared environments. They are replaced as a whole, so that no scrape sees a part of them.
 #[derive(Debug, Clone, Default)]
 struct Environments(Arc<Mutex<Arc<EnvironmentGauges>>>);
 
 #[derive(Debug, Default)]
 struct EnvironmentGauges {
-    compliance: Family<EnvironmentStatus, Gauge>,
-    silent: Family<Environment, Gauge>,
-    artifacts: Family<Environment, Gauge>,
-    last_report: Family<Environment, Gauge<f64, AtomicU64>>,
+    compliance: Family<Labels<String, 3>, Gauge>,
+    silent: Family<Labels<String, 2>, Gauge>,
+    artifacts: Family<Labels<String, 2>, Gauge>,
+    last_report: Family<Labels<String, 2>, Gauge<f64, AtomicU64>>,
     omitted: Gauge,
 }
 
@@ -121,8 +79,7 @@ impl Collector for Environments {
             ("metrics_omitted", "Declared environments without metrics", None, &gauges.omitted),
         ];
         for (name, help, unit, gauge) in all {
-            let name = format!("environment_{name}");
-            gauge.encode(encoder.encode_descriptor(&name, help, unit, gauge.metric_type())?)?;
+            metrics::add(&mut encoder, &format!("environment_{name}"), help, unit, gauge)?;
         }
         Ok(())
     }
@@ -207,12 +164,12 @@ impl Metrics {
             registry,
         };
         // Present from the start, so that the first event is visible as an increase.
-        for trigger in model::Trigger::ALL {
-            drop(metrics.events.get_or_create(&Trigger { trigger: trigger.as_str() }));
+        for trigger in Trigger::ALL {
+            drop(metrics.events.get_or_create(&[("trigger", trigger.as_str())]));
         }
         for target in TargetKind::ALL.map(TargetKind::as_str) {
             for outcome in ["arrived", "failed"] {
-                drop(metrics.notifications.get_or_create(&Delivery { target, outcome }));
+                drop(metrics.notifications.get_or_create(&[("target", target), ("outcome", outcome)]));
             }
         }
         metrics
@@ -221,13 +178,13 @@ impl Metrics {
     /// Counts a request.
     pub(crate) fn request(&self, route: &str, method: &'static str, status: u16, after: Duration) {
         let route = route.to_owned();
-        self.seconds.get_or_create(&Route { route: route.clone() }).observe(after.as_secs_f64());
+        self.seconds.get_or_create(&[("route", route.clone())]).observe(after.as_secs_f64());
         self.requests.get_or_create(&Request { route, method, status }).inc();
     }
 
     /// Counts an accepted report.
     pub(crate) fn report(&self, outcome: &'static str) {
-        self.reports.get_or_create(&Outcome { outcome }).inc();
+        self.reports.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Counts an accepted attestation.
@@ -237,7 +194,7 @@ impl Metrics {
             Some(false) => "failed",
             None => "no_verdict",
         };
-        self.attestations.get_or_create(&Outcome { outcome }).inc();
+        self.attestations.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Counts an applied bootstrap file.
@@ -258,7 +215,7 @@ impl Metrics {
         self.stale.set(stale.is_some().into());
         *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = stale;
         // Last, so that the gauges are those of this outcome.
-        self.reloads.get_or_create(&Outcome { outcome }).inc();
+        self.reloads.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     /// Why the bootstrap file is stale; `None` if it is not.
@@ -272,13 +229,13 @@ impl Metrics {
     }
 
     /// Counts an event.
-    pub(crate) fn event(&self, trigger: model::Trigger) {
-        self.events.get_or_create(&Trigger { trigger: trigger.as_str() }).inc();
+    pub(crate) fn event(&self, trigger: Trigger) {
+        self.events.get_or_create(&[("trigger", trigger.as_str())]).inc();
     }
 
     /// Counts an attempt to send a notification.
     pub(crate) fn notification(&self, target: TargetKind, outcome: &'static str) {
-        self.notifications.get_or_create(&Delivery { target: target.as_str(), outcome }).inc();
+        self.notifications.get_or_create(&[("target", target.as_str()), ("outcome", outcome)]).inc();
     }
 
     /// Counts notifications that were merged into a later one.
@@ -305,7 +262,7 @@ impl Metrics {
         let listed = i64::try_from(declared.len()).unwrap_or(i64::MAX);
         gauges.omitted.set(declared.first().map_or(0, |first| first.total - listed));
         for is in declared {
-            let environment = Environment { organization: is.organization, environment: is.name };
+            let environment = [("organization", is.organization), ("environment", is.name)];
             gauges.silent.get_or_create(&environment).set(is.is_silent.into());
             gauges.artifacts.get_or_create(&environment).set(is.artifacts);
             if let Some(at) = is.last_report_at {
@@ -321,7 +278,8 @@ impl Metrics {
                 (Compliance::NonCompliant, "non-compliant"),
                 (Compliance::Unknown, "unknown"),
             ] {
-                let labels = EnvironmentStatus { environment: environment.clone(), status };
+                let [organization, name] = environment.clone();
+                let labels = [organization, name, ("status", status.to_owned())];
                 gauges.compliance.get_or_create(&labels).set((current == compliance).into());
             }
         }
@@ -336,9 +294,11 @@ impl Metrics {
     ) -> String {
         self.issuers.clear();
         for (organization, issuer, is_down) in issuers {
-            self.issuers.get_or_create(&Issuer { organization, issuer }).set(is_down.into());
+            self.issuers
+                .get_or_create(&[("organization", organization), ("issuer", issuer)])
+                .set(is_down.into());
         }
-        let set = |state, count: u32| self.connections.get_or_create(&State { state }).set(count.into());
+        let set = |state, count: u32| self.connections.get_or_create(&[("state", state)]).set(count.into());
         set("idle", idle);
         set("used", open.saturating_sub(idle));
         metrics::text(&self.registry)

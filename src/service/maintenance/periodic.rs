@@ -10,7 +10,7 @@ use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::process::error_causes;
 
 /// Interval between log lines about failures with the same cause, unless the task is rarer.
-const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
+pub(crate) const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Ticks at once, and then after each interval, give or take a twentieth: replicas that started together do not poll the
 /// database together.
@@ -31,30 +31,49 @@ impl Ticks {
     }
 }
 
+/// Logs failures of a task as "failed to `what`", those with the same cause once an interval.
+pub(crate) struct Failures {
+    what: &'static str,
+    log: FailureLog,
+}
+
+impl Failures {
+    pub(crate) fn new(what: &'static str, reminder_interval: Duration) -> Self {
+        Self { what, log: FailureLog::new(reminder_interval) }
+    }
+
+    /// Logs a failure. Returns the value of a success.
+    pub(crate) fn log<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.log.recovered(Instant::now());
+                Some(value)
+            }
+            Err(error) => {
+                let cause = error_causes::describe(&error);
+                if self.log.failed(&cause, Instant::now()) != LogAction::Suppress {
+                    tracing::warn!("failed to {}: {cause}", self.what);
+                }
+                None
+            }
+        }
+    }
+}
+
 /// Runs a task at once and at each interval until `shutdown`. Logs failures as "failed to `what`".
 pub(crate) async fn repeat<Task: Future<Output = Result<(), E>>, E: Error + 'static>(
     every: Duration,
     shutdown: &CancellationToken,
-    what: &str,
+    what: &'static str,
     mut task: impl FnMut() -> Task,
 ) {
     let mut ticks = Ticks::new(every);
-    let mut failures = FailureLog::new(every.max(REMINDER_INTERVAL));
+    let mut failures = Failures::new(what, every.max(REMINDER_INTERVAL));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = ticks.tick() => {}
         }
-        match task().await {
-            Ok(()) => {
-                failures.recovered(Instant::now());
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to {what}: {cause}");
-                }
-            }
-        }
+        failures.log(task().await);
     }
 }

@@ -1,6 +1,5 @@
 //! The retention: removes rows that are past it, every hour, one batch per transaction. The replica with the lease does.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sqlx::types::Uuid;
@@ -50,7 +49,16 @@ struct Round<'a> {
     is_incomplete: bool,
 }
 
-impl Round<'_> {
+/// Rows whose removal excludes no other change.
+#[derive(Debug, Clone, Copy)]
+enum Rows {
+    /// The history of an environment.
+    History(Uuid),
+    Audit,
+    Notifications,
+}
+
+impl<'a> Round<'a> {
     /// Removes rows. A failure of one environment or organization does not stop the others.
     async fn run(&mut self, sweep_is_due: bool) -> Result<(), store::Error> {
         let mut transaction = self.app.site.store.read().await?;
@@ -58,15 +66,15 @@ impl Round<'_> {
         let organizations = transaction.organizations().await?;
         drop(transaction);
         for (environment, organization) in environments {
-            if let Err(error) = self.remove_history(environment, &organization).await {
+            if let Err(error) = self.remove(&organization, Rows::History(environment)).await {
                 self.record_failure(&error);
             }
         }
         for organization in organizations {
             let mut removed = vec![
                 self.remove_attachments(&organization).await,
-                self.remove_audit(&organization).await,
-                self.remove_notifications(&organization).await,
+                self.remove(&organization, Rows::Audit).await,
+                self.remove(&organization, Rows::Notifications).await,
             ];
             if sweep_is_due {
                 removed.push(self.sweep_workloads(&organization).await);
@@ -95,7 +103,8 @@ impl Round<'_> {
         self.removed += rows;
     }
 
-    async fn remove_history(&mut self, environment: Uuid, organization: &str) -> Result<(), store::Error> {
+    /// Removes rows whose removal excludes no other change.
+    async fn remove(&mut self, organization: &str, rows: Rows) -> Result<(), store::Error> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.write().await?;
@@ -103,17 +112,39 @@ impl Round<'_> {
                 break;
             }
             // For each batch: a bootstrap file may have changed it since the last one.
-            let Some(retention) = transaction.retention(organization).await?.history else { break };
-            let removed =
-                transaction.remove_before(organization, environment, now.earlier(retention), now).await?;
+            let retention = transaction.retention(organization).await?;
+            let retention = match rows {
+                Rows::History(_) => retention.history,
+                Rows::Audit => retention.audit,
+                Rows::Notifications => Some(NOTIFICATION_RETENTION),
+            };
+            let Some(horizon) = retention.map(|retention| now.earlier(retention)) else { break };
+            let mut workloads = Vec::new();
+            let removed = match rows {
+                Rows::History(environment) => {
+                    let removed = transaction.remove_before(organization, environment, horizon, now).await?;
+                    workloads = removed.workloads;
+                    removed.rows
+                }
+                Rows::Audit => transaction.remove_audit(organization, horizon, now).await?,
+                Rows::Notifications => transaction.remove_notifications(organization, horizon).await?,
+            };
             transaction.commit().await?;
-            self.count(removed.rows);
-            self.remove_orphans(organization, &removed.workloads).await?;
-            if removed.rows == 0 {
+            self.count(removed);
+            self.remove_orphans(organization, &workloads).await?;
+            if removed == 0 {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Excludes all other changes of an organization; `None` if another replica has the lease.
+    async fn exclude(&mut self, organization: &str) -> Result<Option<Evaluating<'a>>, store::Error> {
+        let (organizations, timeout) = ([organization].into(), self.app.limits.background_permit_timeout);
+        let mut evaluating = Evaluating::exclusive_within(self.app, organizations, timeout).await?;
+        let has_lease = self.has_lease(&mut evaluating.transaction).await?;
+        Ok(has_lease.then_some(evaluating))
     }
 
     /// Removes all workloads of an organization that no pod refers to.
@@ -143,15 +174,7 @@ impl Round<'_> {
             if orphans.is_empty() {
                 continue;
             }
-            let mut evaluating = Evaluating::exclusive_within(
-                self.app,
-                BTreeSet::from([organization]),
-                self.app.limits.background_permit_timeout,
-            )
-            .await?;
-            if !self.has_lease(&mut evaluating.transaction).await? {
-                break;
-            }
+            let Some(mut evaluating) = self.exclude(organization).await? else { break };
             let rows = evaluating.transaction.remove_orphaned_workloads(organization, &orphans).await?;
             evaluating.commit().await?;
             self.count(rows);
@@ -169,15 +192,7 @@ impl Round<'_> {
             if expired.is_empty() {
                 break;
             }
-            let mut evaluating = Evaluating::exclusive_within(
-                self.app,
-                BTreeSet::from([organization]),
-                self.app.limits.background_permit_timeout,
-            )
-            .await?;
-            if !self.has_lease(&mut evaluating.transaction).await? {
-                break;
-            }
+            let Some(mut evaluating) = self.exclude(organization).await? else { break };
             // A bootstrap file may have changed the retention while this waited for the lock.
             let Some(retention) = evaluating.transaction.retention(organization).await?.attachments else {
                 break;
@@ -186,41 +201,6 @@ impl Round<'_> {
             let rows = evaluating.transaction.remove_attachments(organization, horizon, now).await?;
             evaluating.commit().await?;
             self.count(rows);
-        }
-        Ok(())
-    }
-
-    async fn remove_audit(&mut self, organization: &str) -> Result<(), store::Error> {
-        let now = self.app.site.now();
-        while !self.shutdown.is_cancelled() {
-            let mut transaction = self.app.site.store.write().await?;
-            if !self.has_lease(&mut transaction).await? {
-                break;
-            }
-            let Some(retention) = transaction.retention(organization).await?.audit else { break };
-            let rows = transaction.remove_audit(organization, now.earlier(retention), now).await?;
-            transaction.commit().await?;
-            self.count(rows);
-            if rows == 0 {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    async fn remove_notifications(&mut self, organization: &str) -> Result<(), store::Error> {
-        let horizon = self.app.site.now().earlier(NOTIFICATION_RETENTION);
-        while !self.shutdown.is_cancelled() {
-            let mut transaction = self.app.site.store.write().await?;
-            if !self.has_lease(&mut transaction).await? {
-                break;
-            }
-            let rows = transaction.remove_notifications(organization, horizon).await?;
-            transaction.commit().await?;
-            self.count(rows);
-            if rows == 0 {
-                break;
-            }
         }
         Ok(())
     }

@@ -3,28 +3,21 @@
 //!
 //! Every replica runs this task, for its metrics; the one with the lease records changes.
 
-use std::time::{Duration, Instant};
-
 use tokio_util::sync::CancellationToken;
 
 use super::lease::Task;
 use super::metrics::MAX_ENVIRONMENTS;
-use super::periodic::Ticks;
+use super::periodic::{Failures, REMINDER_INTERVAL, Ticks};
 use crate::domain::evidence::notification::{Cause, CauseKind, Content};
-use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::{Timestamp, Trigger};
-use crate::process::error_causes;
 use crate::service::app::App;
 use crate::store::Error;
 use crate::store::silence::SilenceChange;
 
-/// Interval between log lines while the environments cannot be checked.
-const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
-
 /// Checks the environments until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.silence_interval);
-    let mut failures = FailureLog::new(REMINDER_INTERVAL);
+    let mut failures = Failures::new("check declared environments for silence", REMINDER_INTERVAL);
     // The service accepted no report before its start, nor while the database was unavailable.
     let mut listening_since = app.site.now();
     loop {
@@ -32,17 +25,8 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             () = ticks.tick() => {}
         }
-        match check(&app, listening_since).await {
-            Ok(()) => {
-                failures.recovered(Instant::now());
-            }
-            Err(error) => {
-                listening_since = app.site.now();
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to check declared environments for silence: {cause}");
-                }
-            }
+        if failures.log(check(&app, listening_since).await).is_none() {
+            listening_since = app.site.now();
         }
     }
 }

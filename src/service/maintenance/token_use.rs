@@ -4,13 +4,10 @@
 //! stay one statement. Every replica runs this task.
 
 use std::sync::PoisonError;
-use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::periodic::Ticks;
-use crate::domain::failure_log::{FailureLog, LogAction};
-use crate::process::error_causes;
+use super::periodic::{Failures, Ticks};
 use crate::service::app::App;
 use crate::service::limits::TOKEN_USE_INTERVAL;
 use crate::store;
@@ -18,23 +15,13 @@ use crate::store;
 /// Records uses until `shutdown`. On an error, the remaining uses are recorded at their next request.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.token_use_flush_interval);
-    let mut failures = FailureLog::new(TOKEN_USE_INTERVAL);
+    let mut failures = Failures::new("record the last use of tokens", TOKEN_USE_INTERVAL);
     loop {
         let is_last = tokio::select! {
             () = shutdown.cancelled() => true,
             () = ticks.tick() => false,
         };
-        match record(&app).await {
-            Ok(()) => {
-                failures.recovered(Instant::now());
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to record the last use of tokens: {cause}");
-                }
-            }
-        }
+        failures.log(record(&app).await);
         if is_last {
             return;
         }

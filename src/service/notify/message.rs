@@ -9,7 +9,9 @@ use url::Url;
 
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
-use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS};
+use crate::domain::evidence::notification::{
+    Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS, Notification,
+};
 use crate::domain::evidence::reason::RuleReference;
 use crate::domain::model::{GitCommit, Text, Trigger};
 use crate::service::site::Site;
@@ -18,16 +20,10 @@ use crate::store::artifact_flows::KnownArtifact;
 
 /// A notification, in all formats.
 pub(super) struct Message<'a> {
-    pub(super) id: String,
-    pub(super) content: &'a EventContent,
-    /// The URL of the environment's page.
-    pub(super) html_url: &'a str,
-    /// Number of earlier events that were merged into it.
-    pub(super) merged_events: i64,
+    /// As a webhook gets it.
+    pub(super) whole: Notification<'a>,
     /// The affected artifacts, as people see them; none for a webhook.
     pub(super) artifacts: Vec<ShownArtifact>,
-    /// The body for webhooks, JSON.
-    pub(super) body: Vec<u8>,
 }
 
 /// An affected artifact, as people see it.
@@ -131,7 +127,12 @@ impl Message<'_> {
     /// Details, each an escaped line.
     pub(super) fn lines(&self) -> Vec<String> {
         let artifacts = self.artifacts.iter().flat_map(ShownArtifact::lines).map(str::to_owned);
-        artifacts.chain(self.content.notes(self.merged_events)).collect()
+        artifacts.chain(self.notes()).collect()
+    }
+
+    /// Details other than artifacts, each an escaped line.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.whole.content.notes(self.whole.merged_events)
     }
 }
 

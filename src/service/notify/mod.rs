@@ -11,28 +11,29 @@ mod payloads;
 pub mod signature;
 
 use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::service::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
+use futures_util::FutureExt;
 use secrecy::ExposeSecret;
 use sqlx::types::Uuid;
-use tokio::task::{self, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::limits::Delivery;
-use super::maintenance::periodic::Ticks;
+use super::maintenance::periodic::{Failures, REMINDER_INTERVAL, Ticks};
+use super::outbound::GuardedClient;
 use crate::domain::evidence::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
-use crate::domain::failure_log::{FailureLog, LogAction};
 use crate::domain::model::TargetKind;
 use crate::domain::retry::Backoff;
 use crate::process::error_causes;
 use crate::store;
-use crate::store::outbox::{DueTarget, FailedDelivery, LeasedNotification};
+use crate::store::outbox::{DueTarget, LeasedNotification};
 
-use self::http::Http;
 use self::message::{Message, SendError, ShownArtifact};
 
 /// The JSON Schema of a webhook's body.
@@ -40,9 +41,6 @@ use self::message::{Message, SendError, ShownArtifact};
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Notification<'_>).to_value()
 }
-
-/// Interval between log lines while the delivery fails.
-const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A failure that stops the delivery to all targets.
 #[derive(Debug, thiserror::Error)]
@@ -55,25 +53,19 @@ enum DeliveryError {
 
 /// A client with the addresses that it sends to.
 struct Sender {
-    http: Http,
+    client: GuardedClient,
     book: Arc<AddressBook>,
 }
 
-/// The sender of the current address book.
-#[derive(Default)]
-struct SenderCache(Option<Arc<Sender>>);
-
-impl SenderCache {
-    fn get(&mut self, app: &App, book: &Arc<AddressBook>) -> Result<Arc<Sender>, reqwest::Error> {
-        match &self.0 {
-            Some(sender) if Arc::ptr_eq(&sender.book, book) => Ok(Arc::clone(sender)),
-            _ => {
-                let http = Http::new(&app.allowed_internal, &book.authorities)?;
-                let sender = Arc::new(Sender { http, book: Arc::clone(book) });
-                self.0 = Some(Arc::clone(&sender));
-                Ok(sender)
-            }
+impl Sender {
+    /// The sender of the current addresses, which is the last one unless they changed.
+    fn current(app: &App, last: Option<Arc<Self>>) -> Result<Arc<Self>, reqwest::Error> {
+        let book = app.addresses.current();
+        if let Some(last) = last.filter(|last| Arc::ptr_eq(&last.book, &book)) {
+            return Ok(last);
         }
+        let client = GuardedClient::new(&app.allowed_internal, &book.authorities)?;
+        Ok(Arc::new(Self { client, book }))
     }
 }
 
@@ -104,87 +96,57 @@ impl Unavailable {
     }
 }
 
-/// The attempts in progress.
-#[derive(Default)]
-struct Attempts {
-    /// Each returns whether the notification arrived.
-    tasks: JoinSet<bool>,
-    targets: HashMap<task::Id, Uuid>,
-}
-
-impl Attempts {
-    fn spawn(&mut self, target: Uuid, attempt: impl Future<Output = bool> + Send + 'static) {
-        self.targets.insert(self.tasks.spawn(attempt).id(), target);
-    }
-
-    /// The target of the next attempt that ends, and whether the notification arrived. `None` if there is no attempt.
-    ///
-    /// An attempt that panicked has failed; its notification is sent again when the lease expires.
-    async fn next(&mut self) -> Option<(Uuid, bool)> {
-        let (task, has_arrived) = match self.tasks.join_next_with_id().await? {
-            Ok(ended) => ended,
-            Err(error) => {
-                tracing::error!(
-                    "the task that sends a notification panicked; the notification is sent again"
-                );
-                (error.id(), false)
-            }
-        };
-        Some((self.targets.remove(&task)?, has_arrived))
-    }
+/// Returns the target of an attempt, and whether the notification arrived. One that panics has failed; its notification is
+/// sent again when the lease expires.
+async fn caught(target: Uuid, attempt: impl Future<Output = bool>) -> (Uuid, bool) {
+    let ended = AssertUnwindSafe(attempt).catch_unwind().await;
+    let has_arrived = ended.unwrap_or_else(|_| {
+        tracing::error!("the task that sends a notification panicked; the notification is sent again");
+        false
+    });
+    (target, has_arrived)
 }
 
 /// Sends until `shutdown`; attempts in progress are completed.
 pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let limits = app.limits.delivery;
-    let mut senders = SenderCache::default();
+    let mut sender = None;
     let mut ticks = Ticks::new(limits.interval);
-    let mut sending = Attempts::default();
+    let mut sending = JoinSet::new();
     let mut unavailable = Unavailable::default();
-    let mut failures = FailureLog::new(REMINDER_INTERVAL);
+    let mut failures = Failures::new("send notifications", REMINDER_INTERVAL);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
             () = ticks.tick() => measure(&app).await,
             () = app.outbox.notified() => {}
-            Some((target, has_arrived)) = sending.next() => {
+            Some(Ok((target, has_arrived))) = sending.join_next() => {
                 unavailable.finished(target, has_arrived, &limits);
             }
         }
         let leased = async {
             let leased = lease(&app, &unavailable).await?;
             // After the lease, so that notifications use the addresses of the current file.
-            Ok::<_, DeliveryError>((senders.get(&app, &app.addresses.current())?, leased))
+            Ok::<_, DeliveryError>((Sender::current(&app, sender.take())?, leased))
         };
-        match leased.await {
-            Ok((sender, leased)) => {
-                failures.recovered(std::time::Instant::now());
-                for (target, leased) in leased {
-                    unavailable.busy.insert(target.id, target.organization.clone());
-                    let (app, sender) = (app.clone(), Arc::clone(&sender));
-                    sending.spawn(target.id, async move { attempt(&app, &sender, &target, leased).await });
-                }
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if failures.failed(&cause, std::time::Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to send notifications: {cause}");
-                }
-            }
+        let Some((current, leased)) = failures.log(leased.await) else { continue };
+        for (target, leased) in leased {
+            unavailable.busy.insert(target.id, target.organization.clone());
+            let (app, sender) = (app.clone(), Arc::clone(&current));
+            sending.spawn(caught(target.id, async move { attempt(&app, &sender, &target, leased).await }));
         }
+        sender = Some(current);
     }
-    while sending.next().await.is_some() {}
+    while sending.join_next().await.is_some() {}
 }
 
 /// Updates the metrics of waiting notifications.
 async fn measure(app: &App) {
-    let backlog = async { app.site.store.read().await?.backlog().await };
     // The next lease reports an unavailable database.
-    let measured: Result<store::outbox::OutboxBacklog, store::Error> = backlog.await;
-    if let Ok(backlog) = measured {
-        let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
-        app.metrics.set_waiting(backlog.waiting, oldest);
-    }
+    let Ok(mut transaction) = app.site.store.read().await else { return };
+    let Ok(backlog) = transaction.backlog().await else { return };
+    let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
+    app.metrics.set_waiting(backlog.waiting, oldest);
 }
 
 /// Leases due notifications of the targets that this replica can send to now.
@@ -281,40 +243,40 @@ async fn send(
     content: &EventContent,
     artifacts: Vec<ShownArtifact>,
 ) -> Result<(), SendError> {
-    let Sender { http, book } = sender;
-    let action = ActionName { number: target.action, name: &target.action_name };
-    let id = leased.id.to_string();
+    let Sender { client, book } = sender;
     let html_url = &match content {
         EventContent::Environment(event) => {
             app.site.links.environment_page(&event.organization, &event.environment)
         }
         EventContent::Checkpoint(event) => app.site.links.organization_page(&event.organization),
     };
-    let merged_events = leased.merged_events;
     let whole = Notification {
         schema_version: SCHEMA_VERSION,
-        id: id.clone(),
-        action,
+        id: leased.id.to_string(),
+        action: ActionName { number: target.action, name: &target.action_name },
         html_url,
-        merged_events,
+        merged_events: leased.merged_events,
         content,
     };
-    let body = serde_json::to_vec(&whole).map_err(SendError::Serialize)?;
-    let message = Message { id, content, html_url, merged_events, artifacts, body };
+    let message = Message { whole, artifacts };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.site.now().micros() / 1_000_000;
-            http.webhook(url, secrets, &message, seconds).await
+            http::send_webhook(client, url, secrets, &message, seconds).await
         }
-        Some(Address::Slack { url }) => http.json(url, &message, &payloads::slack(&message)).await,
-        Some(Address::Teams { url }) => http.json(url, &message, &payloads::teams(&message)).await,
+        Some(Address::Slack { url }) => {
+            http::send_json(client, url, &message, &payloads::slack(&message)).await
+        }
+        Some(Address::Teams { url }) => {
+            http::send_json(client, url, &message, &payloads::teams(&message)).await
+        }
         Some(Address::PagerDuty { url, routing_key }) => {
             // A late event must not open an incident again that a later one has resolved.
             if app.site.store.read().await?.is_superseded(&leased.organization, leased.id).await? {
                 return Ok(());
             }
             let event = payloads::pagerduty(&message, routing_key.expose_secret());
-            http.json(url, &message, &event.ok_or(SendError::NoIncident)?).await
+            http::send_json(client, url, &message, &event.ok_or(SendError::NoIncident)?).await
         }
         Some(Address::Email { recipients }) => {
             let smtp = book.smtp.as_ref().ok_or(SendError::NoMailServer)?;
@@ -340,16 +302,8 @@ async fn record(
             let retry_at = app.site.now().later(delay(limits.backoff, id, leased.attempts));
             // Notifications whose next attempt would be past their maximum age are dropped.
             let drop_before = retry_at.earlier(limits.max_age);
-            let failed = FailedDelivery {
-                organization: &target.organization,
-                notification: id,
-                target: target.id,
-                leased_until: leased.leased_until,
-                last_error: &cause,
-                retry_at,
-                drop_before,
-            };
-            let dropped = transaction.record_failure(&failed, app.site.now()).await?;
+            let now = app.site.now();
+            let dropped = transaction.record_failure(leased, &cause, retry_at, drop_before, now).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
             tracing::warn!(notification = %id, "failed to send notification {id} to {what}: {cause}");
             if dropped > 0 {
@@ -375,19 +329,20 @@ mod tests {
     async fn target_is_released_and_paused_after_its_attempt_panicked() {
         let limits = Delivery::default();
         let [panics, arrives] = [1, 2].map(Uuid::from_u128);
-        let (mut attempts, mut unavailable) = (Attempts::default(), Unavailable::default());
+        let (mut attempts, mut unavailable) = (JoinSet::new(), Unavailable::default());
         for target in [panics, arrives] {
             unavailable.busy.insert(target, "acme".to_owned());
-            attempts.spawn(target, async move {
+            attempts.spawn(caught(target, async move {
                 assert!(target == arrives, "this attempt panics");
                 true
-            });
+            }));
         }
-        while let Some((target, has_arrived)) = attempts.next().await {
+        while let Some(ended) = attempts.join_next().await {
+            let (target, has_arrived) = ended.unwrap();
             assert_eq!(has_arrived, target == arrives);
             unavailable.finished(target, has_arrived, &limits);
         }
-        assert!(unavailable.busy.is_empty() && attempts.targets.is_empty());
+        assert!(unavailable.busy.is_empty());
         // The failed target pauses, and is sent to again afterwards.
         let now = Instant::now();
         assert!(unavailable.is_ready(arrives, now) && !unavailable.is_ready(panics, now));

@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use crate::domain::model::{Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit};
 use crate::service::access::{Admitted, Read};
-use crate::service::evaluation::approval::{find_approval, require_flow};
+use crate::service::evaluation::approval::find_approval;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::missing::require_flow;
 use crate::service::site::Site;
 use crate::store::Transaction;
 

@@ -11,7 +11,6 @@ use crate::domain::model::{
     RepositoryName, Timestamp, at_provider,
 };
 use crate::service::access::{Admitted, Read};
-use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
@@ -24,7 +23,7 @@ use crate::store::live::{LiveEnvironment, Repository};
     tag = "repos",
     params(
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
-        ("provider" = inline(Option<NullableProvider>), Query, description = "Provider; required if several have a repository of this name"),
+        ("provider" = inline(Option<Provider>), Query, description = "Provider; required if several have a repository of this name"),
     ),
     responses(
         (status = 200, description = "Live artifacts", body = LiveArtifacts),

@@ -249,7 +249,7 @@ async fn create_environment(
     organization: &str,
     environment: &EnvironmentName,
 ) -> Result<LockedEnvironment, Problem> {
-    caller.role.permits_creation(caller.can_create).map_err(Problem::forbidden)?;
+    caller.role.permits_creation(caller.can_create).map_err(|denial| Problem::forbidden(&denial))?;
     check_limit(app, transaction, caller, organization, Created::Environments).await?;
     let now = app.site.now();
     Ok(transaction.create_environment(organization, environment.as_str(), caller.token, now).await?)

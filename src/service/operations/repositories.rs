@@ -8,7 +8,6 @@ use crate::service::access::{Administer, Admitted, Caller};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::openapi::NullableProvider;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 
@@ -20,7 +19,7 @@ use crate::service::http::problem::{ErrorBody, Problem};
     tag = "repos",
     params(
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
-        ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
+        ("provider" = inline(Option<Provider>), Query, description = "Provider of the repository; absent if it has none"),
     ),
     responses(
         (status = 200, description = "Closed", body = String, content_type = "application/json"),
@@ -43,7 +42,7 @@ pub(crate) async fn close_repository(
     tag = "repos",
     params(
         ("repo_name" = inline(RepositoryName), Path, description = "Repository with its owner; slashes as they are or as %2F", example = "acme/cart"),
-        ("provider" = inline(Option<NullableProvider>), Query, description = "Provider of the repository; absent if it has none"),
+        ("provider" = inline(Option<Provider>), Query, description = "Provider of the repository; absent if it has none"),
     ),
     responses(
         (status = 200, description = "Open", body = String, content_type = "application/json"),

@@ -19,7 +19,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::operations::actions::response;
 use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
-use crate::store::deliveries::{Delivery, DeliveryState};
+use crate::store::deliveries::Delivery;
 use crate::store::events::ALL_ENVIRONMENTS;
 
 /// Maximum number of artifacts that are listed per event.
@@ -251,16 +251,17 @@ fn event(site: &Site, organization: &str, delivery: &Delivery) -> Markup {
 }
 
 fn result(delivery: &Delivery, now: Timestamp) -> Markup {
-    match &delivery.state {
-        DeliveryState::Sent(at) => html! { (badge("good", "sent")) " " (timestamp(*at)) },
-        DeliveryState::Dropped(at, problem) => html! {
+    let Delivery { sent_at, dropped_at, due_at, last_error, .. } = delivery;
+    html! {
+        @if let Some(at) = sent_at {
+            (badge("good", "sent")) " " (timestamp(*at))
+        } @else if let Some(at) = dropped_at {
             (badge("bad", "dropped")) " " (timestamp(*at))
-            p { (text(problem)) }
-        },
-        DeliveryState::Pending(due, problem) => html! {
+            p { (text(last_error.as_deref().unwrap_or_default())) }
+        } @else {
             (badge("open", "pending"))
-            @if *due > now { " next attempt " (timestamp(*due)) } @else { " due now" }
-            @if let Some(problem) = problem { p { (text(problem)) } }
-        },
+            @if *due_at > now { " next attempt " (timestamp(*due_at)) } @else { " due now" }
+            @if let Some(problem) = last_error { p { (text(problem)) } }
+        }
     }
 }

@@ -189,7 +189,7 @@ async fn evaluate_today(
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let artifacts = reported(&page.rows);
     let wanted = artifacts.keys().copied().collect();
-    let inputs = Inputs::read(site, transaction, organization, &name, &wanted).await?;
+    let inputs = Inputs::read(site, transaction, organization, [name.as_str()], &wanted).await?;
     let none = ExpectedArtifacts::default();
     let requirements = inputs.requirements(&name);
     let Evaluation { status, .. } =

@@ -46,5 +46,6 @@ pub(super) fn check_origin(app: &App, headers: &HeaderMap) -> Result<(), Problem
         let scheme = if app.site.links.is_tls() { "https" } else { origin.scheme() };
         public || host(scheme).is_some_and(|host| host.origin() == origin.origin())
     });
-    if is_same { Ok(()) } else { Err(Problem::foreign()) }
+    let why = "the form was not sent by a page of this service: reload the page and retry";
+    if is_same { Ok(()) } else { Err(Problem::forbidden(why)) }
 }

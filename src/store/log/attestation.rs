@@ -5,24 +5,30 @@ use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
 
 use super::contradictions::{is_latest_contradicted, is_origin_contradicted};
-use super::rows::hex_text;
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, GitCommit, ReportedArtifact};
-use crate::store::transaction::{fetch_all, fetch_optional_scalar};
+use crate::store::transaction::{fetch_all, fetch_optional_scalar, fetch_scalars};
 use crate::store::{Error, Transaction};
 
 /// An attested artifact, with the claim of the attestation's flow and repository.
 #[derive(sqlx::FromRow)]
 struct ArtifactRow {
-    fingerprint: Vec<u8>,
+    fingerprint: Fingerprint,
     trail: Uuid,
     claimed_by: Option<Uuid>,
     url: Option<String>,
-    commit_sha: Option<String>,
-    commit_url: Option<String>,
     reported_by: Option<String>,
     recorded_at: Option<i64>,
-    /// Whether a derived row differs from what it is derived from.
+    #[sqlx(flatten)]
+    commit: ClaimedCommit,
+}
+
+/// The commit of a claim.
+#[derive(sqlx::FromRow)]
+struct ClaimedCommit {
+    commit_sha: Option<String>,
+    commit_url: Option<String>,
+    /// Number of derived rows that differ from what they are derived from.
     contradictions: i64,
 }
 
@@ -67,10 +73,8 @@ struct OriginRow {
     repository: Uuid,
     url: Option<String>,
     reported_by: String,
-    commit_sha: Option<String>,
-    commit_url: Option<String>,
-    /// Whether `provenance` differs from the claim.
-    contradictions: i64,
+    #[sqlx(flatten)]
+    commit: ClaimedCommit,
 }
 
 impl OriginRow {
@@ -79,12 +83,7 @@ impl OriginRow {
         record.insert("repository".into(), self.repository.to_string().into());
         record.insert("url".into(), self.url.into());
         record.insert("reported_by".into(), self.reported_by.into());
-        if self.commit_sha.is_some() && self.commit_sha.as_deref() == commit {
-            record.insert("commit".into(), json!({"sha": self.commit_sha, "url": self.commit_url}));
-        }
-        if self.contradictions > 0 {
-            record.insert("contradictions".into(), self.contradictions.into());
-        }
+        self.commit.add_to(&mut record, commit);
         record.into()
     }
 }
@@ -94,25 +93,33 @@ impl ArtifactRow {
     /// names the commit: a later attestation may add it.
     fn record(self, attestation: Uuid, commit: Option<&str>) -> Value {
         let mut record = Map::new();
-        record.insert("fingerprint".into(), hex_text(&self.fingerprint));
+        record.insert("fingerprint".into(), json!(self.fingerprint));
         record.insert("trail".into(), self.trail.to_string().into());
         if self.claimed_by == Some(attestation) {
             let claim =
                 json!({"url": self.url, "reported_by": self.reported_by, "recorded_at": self.recorded_at});
             record.insert("claim".into(), claim);
         }
-        if self.commit_sha.is_some() && self.commit_sha.as_deref() == commit {
+        self.commit.add_to(&mut record, commit);
+        record.into()
+    }
+}
+
+impl ClaimedCommit {
+    /// Adds the commit if the record names it, and the contradictions if there are any.
+    fn add_to(self, record: &mut Map<String, Value>, named: Option<&str>) {
+        if self.commit_sha.is_some() && self.commit_sha.as_deref() == named {
             record.insert("commit".into(), json!({"sha": self.commit_sha, "url": self.commit_url}));
         }
         if self.contradictions > 0 {
             record.insert("contradictions".into(), self.contradictions.into());
         }
-        record.into()
     }
 }
 
 impl Transaction {
-    /// Adds the parts of other tables to a record.
+    /// Adds the parts of other tables to a record: the artifacts of an attestation; the attestations that the report of an
+    /// artifact linked, and the origins that it determined; the manifests of an image index.
     pub(super) async fn add_related(
         &mut self,
         kind: Kind,
@@ -120,69 +127,43 @@ impl Transaction {
         id: Uuid,
         record: &mut Map<String, Value>,
     ) -> Result<(), Error> {
-        match kind {
-            Kind::Attestation => self.add_artifacts(organization, id, record).await,
-            Kind::Artifact => self.add_links(organization, id, record).await,
-            Kind::ImageIndex => self.add_manifests(organization, id, record).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// Adds the attestations that the report of an artifact linked, and the origins that it determined.
-    async fn add_links(
-        &mut self,
-        organization: &str,
-        report: Uuid,
-        record: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
         const LINKS: &str = "
             SELECT y.attestation FROM reported_artifacts x
               JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
                 AND y.report = x.id
             WHERE x.organization = $1 AND x.id = $2 ORDER BY y.attestation";
-        let links: Vec<(Uuid,)> = fetch_all!(self, LINKS, organization, report);
-        let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, organization, report);
-        let sent = record.get("content").and_then(Value::as_str);
-        let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
-        let commit = sent.and_then(|sent| sent.commit().sha1);
-        let links = links.into_iter().map(|(attestation,)| Value::from(attestation.to_string()));
-        record.insert("attestations".to_owned(), links.collect());
-        let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
-        record.insert("origins".to_owned(), origins.collect());
-        Ok(())
-    }
-
-    /// Adds the manifests of an image index.
-    async fn add_manifests(
-        &mut self,
-        organization: &str,
-        index: Uuid,
-        record: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
-        const SELECT: &str = "
+        const MANIFESTS: &str = "
             SELECT m.fingerprint, m.platform FROM image_indexes x
               JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
             WHERE x.organization = $1 AND x.id = $2 ORDER BY m.fingerprint";
-        let rows: Vec<(Vec<u8>, String)> = fetch_all!(self, SELECT, organization, index);
-        let manifests = rows.into_iter();
-        let manifests = manifests
-            .map(|(digest, platform)| json!({"fingerprint": hex_text(&digest), "platform": platform}));
-        record.insert("manifests".to_owned(), manifests.collect());
-        Ok(())
-    }
-
-    /// Adds the artifacts to the record of an attestation.
-    async fn add_artifacts(
-        &mut self,
-        organization: &str,
-        attestation: Uuid,
-        record: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
-        let commit = record.get("git_commit_info").and_then(Value::as_str);
-        let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
-        let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, organization, attestation);
-        let artifacts = rows.into_iter().map(|row| row.record(attestation, commit.as_deref()));
-        record.insert("artifacts".to_owned(), artifacts.collect());
+        match kind {
+            Kind::Attestation => {
+                let commit = record.get("git_commit_info").and_then(Value::as_str);
+                let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
+                let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, organization, id);
+                let artifacts = rows.into_iter().map(|row| row.record(id, commit.as_deref()));
+                record.insert("artifacts".to_owned(), artifacts.collect());
+            }
+            Kind::Artifact => {
+                let links: Vec<Uuid> = fetch_scalars!(self, LINKS, organization, id);
+                let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, organization, id);
+                let sent = record.get("content").and_then(Value::as_str);
+                let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
+                let commit = sent.and_then(|sent| sent.commit().sha1);
+                let links = links.into_iter().map(|attestation| Value::from(attestation.to_string()));
+                record.insert("attestations".to_owned(), links.collect());
+                let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
+                record.insert("origins".to_owned(), origins.collect());
+            }
+            Kind::ImageIndex => {
+                let rows: Vec<(Fingerprint, String)> = fetch_all!(self, MANIFESTS, organization, id);
+                let manifests = rows.into_iter();
+                let manifests =
+                    manifests.map(|(digest, platform)| json!({"fingerprint": digest, "platform": platform}));
+                record.insert("manifests".to_owned(), manifests.collect());
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -200,7 +181,7 @@ impl Transaction {
         let Some(sha256) = Fingerprint::from_hex(sha256) else { return Ok(Some(0)) };
         let content: Option<Vec<u8>> = fetch_optional_scalar!(self, SELECT, organization, sha256);
         let Some(content) = content else { return Ok(None) };
-        record.insert("attachment".to_owned(), hex_text(Fingerprint::from_content(&content).bytes()));
+        record.insert("attachment".to_owned(), json!(Fingerprint::from_content(&content)));
         Ok(Some(content.len()))
     }
 }

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::pending::{Declared, PendingLog, PendingRow};
 use super::rows::RowKind;
-use crate::domain::evidence::log::environment_change::{ChangedEnvironment, EnvironmentChange};
+use crate::domain::evidence::log::environment_change::{ChangeRecord, EnvironmentChange};
 use crate::domain::evidence::log::{Kind, NewEntry, record_hash};
 use crate::store::transaction::fetch_scalar;
 use crate::store::{Error, Transaction};
@@ -43,14 +43,8 @@ impl Transaction {
         for (organization, entry) in self.environment_entries(environments).await? {
             entries.entry(organization).or_default().push(entry);
         }
-        for (organization, at, removal) in removals {
-            let (id, record_hash) = (removal.id(), record_hash(&removal.record()));
-            entries.entry(organization).or_default().push(NewEntry {
-                at,
-                kind: Kind::Removal,
-                id,
-                record_hash,
-            });
+        for (organization, entry) in removals {
+            entries.entry(organization).or_default().push(entry);
         }
         for (organization, new) in entries {
             self.append(&organization, new, now).await?;
@@ -79,7 +73,7 @@ impl Transaction {
     ) -> Result<Vec<(String, NewEntry)>, Error> {
         // A constant statement, for a report, is prepared once per connection.
         const NAME: &str = "SELECT name FROM environments WHERE organization = $1 AND id = $2";
-        changes.retain(|_, change| !change.is_empty());
+        changes.retain(|_, change| *change != EnvironmentChange::default());
         let mut names: BTreeMap<(String, Uuid), String> = BTreeMap::new();
         let mut entries = Vec::with_capacity(changes.len());
         for ((organization, id, at), change) in changes {
@@ -88,8 +82,9 @@ impl Transaction {
                 Entry::Vacant(unknown) => unknown.insert(fetch_scalar!(self, NAME, &organization, id)),
             };
             let id = id.to_string();
-            let environment = ChangedEnvironment { id: &id, organization: &organization, name };
-            let record_hash = record_hash(&change.record(&environment, at));
+            let record =
+                ChangeRecord { id: &id, organization: &organization, environment: name, at, change: &change };
+            let record_hash = record_hash(&record.to_json());
             entries.push((organization, NewEntry { at, kind: Kind::Environment, id, record_hash }));
         }
         Ok(entries)

@@ -13,25 +13,12 @@ mod rows;
 
 use sqlx::types::Uuid;
 
-use super::from_row::optional_from_row;
-use super::transaction::{execute, fetch_optional, fetch_scalars, insert, on};
+use super::transaction::{execute, fetch_optional, fetch_scalars, insert};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::{Entry, Head, Kind, NewEntry, record_hash, start_record};
-use crate::domain::model::{Fingerprint, Timestamp};
+use crate::domain::model::Timestamp;
 
 pub use reading::LogPage;
-
-#[derive(sqlx::FromRow)]
-struct HeadRow {
-    size: i64,
-    hash: Fingerprint,
-}
-
-impl HeadRow {
-    fn head(self) -> Head {
-        Head { size: self.size, hash: self.hash }
-    }
-}
 
 impl Transaction {
     /// Appends entries to the log of an organization, which starts with its first entry.
@@ -74,17 +61,8 @@ impl Transaction {
     async fn lock_log(&mut self, organization: &str) -> Result<Option<Head>, Error> {
         const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
         const LOCK: &str = "SELECT size, hash FROM log_heads WHERE organization = $1 FOR UPDATE";
-        let row: Option<HeadRow> = match self {
-            Self::Sqlite(transaction) => {
-                let head = sqlx::query(HEAD).bind(organization);
-                head.fetch_optional(&mut **transaction).await.and_then(optional_from_row)?
-            }
-            Self::Postgres(transaction) => {
-                let head = sqlx::query(LOCK).bind(organization);
-                head.fetch_optional(&mut **transaction).await.and_then(optional_from_row)?
-            }
-        };
-        Ok(row.map(HeadRow::head))
+        let lock = if matches!(self, Self::Sqlite(_)) { HEAD } else { LOCK };
+        Ok(fetch_optional!(self, lock, organization))
     }
 
     async fn insert_entries(&mut self, organization: &str, entries: &[Entry]) -> Result<(), Error> {
@@ -93,12 +71,8 @@ impl Transaction {
             INSERT INTO log_entries (organization, sequence, at, kind, record, record_hash, hash)
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
         if let [entry] = entries {
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(organization).bind(entry.sequence).bind(entry.at);
-                let insert =
-                    insert.bind(&entry.kind).bind(&entry.id).bind(entry.record_hash.bytes().as_slice());
-                insert.bind(entry.hash.bytes().as_slice()).execute(connection).await?;
-            });
+            let Entry { sequence, at, kind, id, record_hash, hash } = entry;
+            execute!(self, INSERT, organization, sequence, at, kind, id, record_hash, hash);
             return Ok(());
         }
         insert!(
@@ -109,9 +83,7 @@ impl Transaction {
             |values, entry| {
                 values.push_bind(organization).push_bind(entry.sequence).push_bind(entry.at);
                 values.push_bind(&entry.kind).push_bind(&entry.id);
-                values
-                    .push_bind(entry.record_hash.bytes().as_slice())
-                    .push_bind(entry.hash.bytes().as_slice());
+                values.push_bind(entry.record_hash).push_bind(entry.hash);
             }
         );
         Ok(())
@@ -135,8 +107,7 @@ impl Transaction {
         const TAKE: &str = "
             UPDATE log_heads SET checkpoint_size = size, checkpoint_at = $1
             WHERE organization = $2 AND size > checkpoint_size AND checkpoint_at < $3 RETURNING size, hash";
-        let row: Option<HeadRow> = fetch_optional!(self, TAKE, now, organization, before);
-        Ok(row.map(HeadRow::head))
+        Ok(fetch_optional!(self, TAKE, now, organization, before))
     }
 }
 

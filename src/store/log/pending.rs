@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use crate::domain::evidence::log::environment_change::{EnvironmentChange, NewSnapshot};
-use crate::domain::evidence::log::{Kind, Removal};
+use crate::domain::evidence::log::{Kind, NewEntry, Removal, record_hash};
 use crate::domain::model::Timestamp;
 
 /// The changes of a transaction.
@@ -14,7 +14,8 @@ pub(in crate::store) struct PendingLog {
     pub(super) rows: Vec<PendingRow>,
     /// Changes of environments, by organization, identifier and time.
     pub(super) environments: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
-    pub(super) removals: Vec<(String, i64, Removal)>,
+    /// Removals by the retention, by organization.
+    pub(super) removals: Vec<(String, NewEntry)>,
     pub(super) declared: Option<Declared>,
 }
 
@@ -72,7 +73,9 @@ impl PendingLog {
 
     /// Adds a removal by the retention.
     pub(in crate::store) fn removal(&mut self, organization: &str, removal: Removal, now: Timestamp) {
-        self.removals.push((organization.to_owned(), now.micros(), removal));
+        let (at, kind, id) = (now.micros(), Kind::Removal, removal.id());
+        let record_hash = record_hash(&removal.record());
+        self.removals.push((organization.to_owned(), NewEntry { at, kind, id, record_hash }));
     }
 
     /// Starts the logs of organizations, and adds the declared rows of changed ones that were opened or closed at this time.

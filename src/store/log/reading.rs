@@ -1,17 +1,17 @@
 //! Reads pages of a log, each entry with its record as it is stored now.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 
 use serde_json::{Value, json};
+use sqlx::AssertSqlSafe;
 use sqlx::types::Uuid;
 
+use super::row_id;
 use super::rows::RowKind;
-use super::{HeadRow, row_id};
-use crate::domain::evidence::log::environment_change::ChangedEnvironment;
+use crate::domain::evidence::log::environment_change::ChangeRecord;
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
 use crate::domain::evidence::log::{Entry, Head, Kind, Removal, start_record};
-use crate::domain::model::Fingerprint;
-use crate::store::transaction::{fetch_all, fetch_optional, fetch_scalar, on};
+use crate::store::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
 use crate::store::{Error, Transaction};
 
 /// A page of a log.
@@ -31,34 +31,11 @@ const MAX_RECORD_BYTES: usize = 1024 * 1024;
 /// Bytes of attached files that count as one byte of a record: they are read, and not returned.
 const FILE_BYTES: usize = 16;
 
-#[derive(sqlx::FromRow)]
-struct EntryRow {
-    sequence: i64,
-    at: i64,
-    kind: String,
-    record: String,
-    record_hash: Fingerprint,
-    hash: Fingerprint,
-}
-
-impl EntryRow {
-    fn entry(self) -> Entry {
-        let Self { sequence, at, kind, record, record_hash, hash } = self;
-        Entry { sequence, at, kind, id: record, record_hash, hash }
-    }
-}
-
 /// An environment of the organization.
-#[derive(Clone, sqlx::FromRow)]
+#[derive(sqlx::FromRow)]
 struct EnvironmentRow {
     name: String,
     horizon_at: Option<i64>,
-}
-
-/// The times before which the retention removed rows of an organization.
-#[derive(Default, sqlx::FromRow)]
-struct RemovedRow {
-    audit_removed_before: Option<i64>,
 }
 
 impl Transaction {
@@ -66,21 +43,19 @@ impl Transaction {
     pub async fn log_page(&mut self, organization: &str, after: i64, limit: i64) -> Result<LogPage, Error> {
         const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
         const SELECT: &str = "
-            SELECT sequence, at, kind, record, record_hash, hash FROM log_entries
+            SELECT sequence, at, kind, record AS id, record_hash, hash FROM log_entries
             WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
         const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
-        let head: Option<HeadRow> = fetch_optional!(self, HEAD, organization);
-        let head = head.map_or(Head::EMPTY, HeadRow::head);
-        let rows: Vec<EntryRow> = fetch_all!(self, SELECT, organization, after, limit);
-        let removed: Option<RemovedRow> = fetch_optional!(self, REMOVED, organization);
-        let audit_horizon = removed.unwrap_or_default().audit_removed_before.unwrap_or_default();
+        let head: Option<Head> = fetch_optional!(self, HEAD, organization);
+        let rows: Vec<Entry> = fetch_all!(self, SELECT, organization, after, limit);
+        let removed: Option<Option<i64>> = fetch_optional_scalar!(self, REMOVED, organization);
+        let audit_horizon = removed.flatten().unwrap_or_default();
         let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
         let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
         let mut entries = Vec::new();
         let mut rows = rows.into_iter();
         for row in rows.by_ref() {
-            let entry = reader.read(self, organization, row.entry()).await?;
-            entries.push(entry);
+            entries.push(reader.read(self, organization, row).await?);
             if reader.size > MAX_RECORD_BYTES {
                 break;
             }
@@ -90,16 +65,7 @@ impl Transaction {
         } else {
             None
         };
-        Ok(LogPage { entries, head, rows })
-    }
-
-    async fn changed_environment(
-        &mut self,
-        organization: &str,
-        id: Uuid,
-    ) -> Result<Option<EnvironmentRow>, Error> {
-        const SELECT: &str = "SELECT name, horizon_at FROM environments WHERE organization = $1 AND id = $2";
-        Ok(fetch_optional!(self, SELECT, organization, id))
+        Ok(LogPage { entries, head: head.unwrap_or(Head::EMPTY), rows })
     }
 
     /// The numbers of rows that the retention did not remove.
@@ -156,23 +122,18 @@ impl Transaction {
         let mut counts = RowCounts::new();
         for (kind, row) in RowKind::all() {
             let since = if kind == Kind::Audit { audit_horizon } else { i64::MIN };
-            let count: i64 = on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM ");
-                query.push(row.table()).push(" WHERE organization = ").push_bind(organization);
-                query.push(" AND ").push(row.time(kind)).push(" >= ").push_bind(since);
-                query.build_query_scalar().fetch_one(connection).await?
-            });
+            let (table, time) = (row.table, row.time(kind));
+            let select = format!("SELECT COUNT(*) FROM {table} WHERE organization = $1 AND {time} >= $2");
+            let count: i64 = fetch_scalar!(self, AssertSqlSafe(select), organization, since);
             counts.insert(kind.as_str().to_owned(), count);
         }
         for (kind, table, time) in OF_ENVIRONMENTS {
-            let count: i64 = on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*) FROM environments e JOIN ");
-                query.push(table).push(" x ON x.organization = e.organization AND x.environment = e.id");
-                query.push(" WHERE e.organization = ");
-                query.push_bind(organization).push(" AND x.").push(time);
-                query.push(" >= COALESCE(e.horizon_at, ").push_bind(i64::MIN).push(")");
-                query.build_query_scalar().fetch_one(connection).await?
-            });
+            let select = format!(
+                "SELECT COUNT(*) FROM environments e
+                   JOIN {table} x ON x.organization = e.organization AND x.environment = e.id
+                 WHERE e.organization = $1 AND x.{time} >= COALESCE(e.horizon_at, $2)"
+            );
+            let count: i64 = fetch_scalar!(self, AssertSqlSafe(select), organization, i64::MIN);
             counts.insert(kind.to_owned(), count);
         }
         for (kind, select) in UNEXPLAINED {
@@ -204,30 +165,21 @@ impl Reader {
             Some(Kind::Removal) => Removal::parse(&entry.id).map(|removal| removal.record()),
             Some(Kind::Environment) => self.environment(transaction, organization, &entry).await?,
             Some(Kind::Audit) if entry.at < self.audit_horizon => None,
-            Some(kind) => {
-                let (row, id) = (RowKind::find(kind), row_id(&entry.id));
-                let record = match (row, id) {
-                    (Some(row), Some(id)) => {
-                        transaction.row_record(row, kind, organization, id).await?.map(|record| (id, record))
-                    }
-                    _ => None,
-                };
-                match record {
-                    Some((id, mut record)) if kind == Kind::Attestation => {
+            Some(kind) => match RowKind::find(kind).zip(row_id(&entry.id)) {
+                Some((row, id)) => match transaction.row_record(row, kind, organization, id).await? {
+                    Some(mut record) => {
                         let added = transaction.add_related(kind, organization, id, &mut record).await;
-                        let size = transaction.check_attachment(&mut record).await?;
-                        is_attachment_removed = size.is_none();
-                        self.size += size.unwrap_or_default() / FILE_BYTES;
-                        let record = readable(added.map(|()| Value::from(record)))?;
-                        Some(record)
-                    }
-                    Some((id, mut record)) => {
-                        let added = transaction.add_related(kind, organization, id, &mut record).await;
+                        if kind == Kind::Attestation {
+                            let size = transaction.check_attachment(&mut record).await?;
+                            is_attachment_removed = size.is_none();
+                            self.size += size.unwrap_or_default() / FILE_BYTES;
+                        }
                         Some(readable(added.map(|()| Value::from(record)))?)
                     }
                     None => None,
-                }
-            }
+                },
+                None => None,
+            },
             None => None,
         };
         self.size += record.as_ref().map_or(0, |record| record.to_string().len());
@@ -240,19 +192,24 @@ impl Reader {
         organization: &str,
         entry: &Entry,
     ) -> Result<Option<Value>, Error> {
+        const SELECT: &str = "SELECT name, horizon_at FROM environments WHERE organization = $1 AND id = $2";
         let Some(id) = row_id(&entry.id) else { return Ok(None) };
-        let row = match self.environments.get(&id) {
-            Some(row) => row.clone(),
-            None => transaction.changed_environment(organization, id).await?,
+        let row = match self.environments.entry(id) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(unknown) => {
+                unknown.insert(fetch_optional!(transaction, SELECT, organization, id))
+            }
         };
-        self.environments.insert(id, row.clone());
         let Some(row) = row else { return Ok(None) };
         if row.horizon_at.is_some_and(|horizon| entry.at < horizon) {
             return Ok(None);
         }
         let change = transaction.environment_change(organization, id, entry.at).await;
-        let environment = ChangedEnvironment { id: &entry.id, organization, name: &row.name };
-        readable(change.map(|change| change.record(&environment, entry.at))).map(Some)
+        let record = change.map(|change| {
+            let (id, environment, at) = (&entry.id, &row.name, entry.at);
+            ChangeRecord { id, organization, environment, at, change: &change }.to_json()
+        });
+        readable(record).map(Some)
     }
 }
 

@@ -1,16 +1,17 @@
 //! The records of single rows, by table.
 //!
-//! A record has the columns in the order of this table, without those that are NULL. The columns of a kind never change; a
-//! new one is added only if it is NULL for all earlier rows.
+//! A record has the identifier and these columns, without those that are NULL. The columns of a kind never change; a new one
+//! is added only if it is NULL for all earlier rows.
+
+use std::iter;
 
 use serde_json::{Map, Value};
 use sqlx::types::Uuid;
-use sqlx::{Column as _, Row as _};
+use sqlx::{AssertSqlSafe, Column as _, Row as _};
 
 use super::contradictions::is_latest_contradicted;
 use crate::domain::evidence::log::Kind;
-use crate::store::from_row::all_from_rows;
-use crate::store::transaction::on;
+use crate::store::transaction::{fetch_scalars, on};
 use crate::store::{Error, Transaction};
 
 /// The type of a column.
@@ -23,17 +24,19 @@ enum Type {
     Id,
 }
 
+/// Columns of a type, as in a `SELECT`. No expression has a comma.
+type Columns = (Type, &'static str);
+
 /// Rows of a table whose records are in the log.
 pub(super) struct RowKind {
     kind: Kind,
     /// The kind of the entry that closes a row; `None` for rows that are not closed.
     end: Option<Kind>,
-    table: &'static str,
-    /// The table, with others that its columns come from.
-    from: &'static str,
+    /// The name of the table, which is `x` in columns.
+    pub(super) table: &'static str,
     /// The column with the time at which the row was opened.
     opened_at: &'static str,
-    columns: &'static [(&'static str, Type)],
+    columns: &'static [Columns],
 }
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
@@ -43,58 +46,39 @@ const KINDS: [RowKind; 13] = [
         kind: Kind::Attestation,
         end: None,
         table: "attestations",
-        from: "attestations x JOIN trails t ON t.organization = x.organization AND t.id = x.trail
-               LEFT JOIN repositories r ON r.organization = x.organization AND r.id = x.repository",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.trail", Id),
-            ("t.organization AS trail_organization", Text),
-            ("t.flow AS trail_flow", Text),
-            ("t.name AS trail_name", Text),
-            ("t.created_at AS trail_created_at", Integer),
-            ("t.created_by AS trail_created_by", Text),
-            ("x.name", Text),
-            ("x.kind", Text),
-            ("x.targets", Text),
-            ("x.created_at", Integer),
-            ("x.reported_by", Text),
-            ("x.schema_version", Integer),
-            ("x.is_compliant", Boolean),
-            ("x.results", Text),
-            ("x.description", Text),
-            ("x.origin_url", Text),
-            ("x.user_data", Text),
-            ("x.annotations", Text),
-            ("x.external_urls", Text),
-            ("x.git_commit_info", Text),
-            ("x.has_verdict", Boolean),
-            ("x.other_fields", Text),
-            ("x.repo_info", Text),
-            ("x.repository", Id),
-            ("r.organization AS repository_organization", Text),
-            ("r.name AS repository_name", Text),
-            ("r.created_at AS repository_created_at", Integer),
-            ("r.flow AS repository_flow", Text),
-            ("r.reported_by AS repository_reported_by", Text),
-            ("x.attachment", Bytes),
-            ("x.attachment_name", Text),
-            ("x.overrides", Id),
+            (
+                Text,
+                "x.organization, x.flow, t.organization AS trail_organization, t.flow AS trail_flow,
+                 t.name AS trail_name, t.created_by AS trail_created_by, x.name, x.kind, x.targets,
+                 x.reported_by, x.results, x.description, x.origin_url, x.user_data, x.annotations,
+                 x.external_urls, x.git_commit_info, x.other_fields, x.repo_info,
+                 r.organization AS repository_organization, r.name AS repository_name,
+                 r.flow AS repository_flow, r.reported_by AS repository_reported_by, x.attachment_name",
+            ),
+            (
+                Integer,
+                "t.created_at AS trail_created_at, x.created_at, x.schema_version,
+                 r.created_at AS repository_created_at",
+            ),
+            (Boolean, "x.is_compliant, x.has_verdict"),
+            (Bytes, "x.attachment"),
+            (Id, "x.trail, x.repository, x.overrides"),
             // Not NULL only if the links between an attestation and its successor differ.
             (
+                Integer,
                 "CAST(CASE WHEN x.superseded_by IS NOT NULL AND NOT EXISTS
                    (SELECT 1 FROM attestations n
                     WHERE n.organization = x.organization AND n.id = x.superseded_by AND n.overrides = x.id)
                    THEN 1 END AS BIGINT) AS is_successor_contradicted",
-                Integer,
             ),
             (
+                Integer,
                 "CAST(CASE WHEN x.overrides IS NOT NULL AND NOT EXISTS
                    (SELECT 1 FROM attestations o
                     WHERE o.organization = x.organization AND o.id = x.overrides AND o.superseded_by = x.id)
                    THEN 1 END AS BIGINT) AS is_predecessor_contradicted",
-                Integer,
             ),
         ],
     },
@@ -102,20 +86,15 @@ const KINDS: [RowKind; 13] = [
         kind: Kind::Artifact,
         end: None,
         table: "reported_artifacts",
-        from: "reported_artifacts x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.trail", Id),
-            ("x.fingerprint", Bytes),
-            ("x.name", Text),
-            ("x.template_name", Text),
-            ("x.created_at", Integer),
-            ("x.reported_by", Text),
-            ("x.content", Text),
+            (Text, "organization, flow, name, template_name, reported_by, content"),
+            (Integer, "created_at"),
+            (Bytes, "fingerprint"),
+            (Id, "trail"),
             // Not NULL only if a latest attestation differs from the attestation that the report linked.
             (
+                Integer,
                 concat!(
                     "CAST(CASE WHEN EXISTS
                    (SELECT 1 FROM attested_artifacts y
@@ -126,7 +105,6 @@ const KINDS: [RowKind; 13] = [
                     is_latest_contradicted!(),
                     ") THEN 1 END AS BIGINT) AS is_latest_contradicted"
                 ),
-                Integer,
             ),
         ],
     },
@@ -134,195 +112,137 @@ const KINDS: [RowKind; 13] = [
         kind: Kind::ImageIndex,
         end: None,
         table: "image_indexes",
-        from: "image_indexes x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.fingerprint", Bytes),
-            ("x.flow", Text),
-            ("x.reported_by", Text),
-            ("x.created_at", Integer),
+            (Text, "organization, flow, reported_by"),
+            (Integer, "created_at"),
+            (Bytes, "fingerprint"),
         ],
     },
     RowKind {
         kind: Kind::Audit,
         end: None,
         table: "audit",
-        from: "audit x",
         opened_at: "at",
-        columns: &[("x.organization", Text), ("x.at", Integer), ("x.actor", Text), ("x.change", Text)],
+        columns: &[
+            (Text, "organization, actor, change"),
+            (Integer, "at"),
+        ],
     },
     RowKind {
         kind: Kind::Allowance,
         end: Some(Kind::AllowanceEnd),
         table: "allowances",
-        from: "allowances x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.environment", Text),
-            ("x.fingerprint", Bytes),
-            ("x.reason", Text),
-            ("x.author", Text),
-            ("x.expires_at", Integer),
-            ("x.created_at", Integer),
-            ("x.pattern", Text),
+            (Text, "organization, environment, reason, author, pattern"),
+            (Integer, "expires_at, created_at"),
+            (Bytes, "fingerprint"),
         ],
     },
     RowKind {
         kind: Kind::Approval,
         end: Some(Kind::ApprovalEnd),
         table: "approvals",
-        from: "approvals x",
         opened_at: "modified_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.number", Integer),
-            ("x.target", Bytes),
-            ("x.environment", Text),
-            ("x.state", Text),
-            ("x.content", Text),
-            ("x.created_at", Integer),
-            ("x.modified_at", Integer),
-            ("x.created_by", Text),
+            (Text, "organization, flow, environment, state, content, created_by"),
+            (Integer, "number, created_at, modified_at"),
+            (Bytes, "target"),
         ],
     },
     RowKind {
         kind: Kind::Template,
         end: Some(Kind::TemplateEnd),
         table: "flow_templates",
-        from: "flow_templates x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.version", Integer),
-            ("x.content", Text),
-            ("x.created_at", Integer),
+            (Text, "organization, flow, content"),
+            (Integer, "version, created_at"),
         ],
     },
     RowKind {
         kind: Kind::PolicyVersion,
         end: Some(Kind::PolicyVersionEnd),
         table: "policy_versions",
-        from: "policy_versions x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.name", Text),
-            ("x.version", Integer),
-            ("x.description", Text),
-            ("x.comment", Text),
-            ("x.content", Text),
-            ("x.needs_trails", Boolean),
-            ("x.is_declared", Boolean),
-            ("x.created_by", Text),
-            ("x.created_at", Integer),
+            (Text, "organization, name, description, comment, content, created_by"),
+            (Integer, "version, created_at"),
+            (Boolean, "needs_trails, is_declared"),
         ],
     },
     RowKind {
         kind: Kind::Attachment,
         end: Some(Kind::AttachmentEnd),
         table: "policy_attachments",
-        from: "policy_attachments x",
         opened_at: "attached_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.environment", Text),
-            ("x.policy", Text),
-            ("x.is_declared", Boolean),
-            ("x.attached_by", Text),
-            ("x.attached_at", Integer),
+            (Text, "organization, environment, policy, attached_by"),
+            (Integer, "attached_at"),
+            (Boolean, "is_declared"),
         ],
     },
     RowKind {
         kind: Kind::Ownership,
         end: Some(Kind::OwnershipEnd),
         table: "flow_ownerships",
-        from: "flow_ownerships x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.content", Text),
-            ("x.created_at", Integer),
+            (Text, "organization, flow, content"),
+            (Integer, "created_at"),
         ],
     },
     RowKind {
         kind: Kind::Token,
         end: Some(Kind::TokenEnd),
         table: "tokens",
-        from: "tokens x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.name", Text),
-            ("x.sha256", Bytes),
-            ("x.role", Text),
-            ("x.scope", Text),
-            ("x.can_create", Boolean),
-            ("x.expires_at", Integer),
-            ("x.created_at", Integer),
-            ("x.created_by", Text),
+            (Text, "organization, name, role, scope, created_by"),
+            (Integer, "expires_at, created_at"),
+            (Boolean, "can_create"),
+            (Bytes, "sha256"),
         ],
     },
     RowKind {
         kind: Kind::Repository,
         end: None,
         table: "repositories",
-        from: "repositories x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.provider", Text),
-            ("x.name", Text),
-            ("x.url", Text),
-            ("x.external_id", Text),
-            ("x.created_at", Integer),
-            ("x.flow", Text),
-            ("x.reported_by", Text),
-            ("x.closed_at", Integer),
+            (Text, "organization, provider, name, url, external_id, flow, reported_by"),
+            (Integer, "created_at, closed_at"),
         ],
     },
     RowKind {
         kind: Kind::Trail,
         end: None,
         table: "trails",
-        from: "trails x",
         opened_at: "created_at",
         columns: &[
-            ("x.organization", Text),
-            ("x.flow", Text),
-            ("x.name", Text),
-            ("x.created_at", Integer),
-            ("x.created_by", Text),
-            ("x.description", Text),
-            ("x.origin_url", Text),
-            ("x.user_data", Text),
-            ("x.external_urls", Text),
-            ("x.git_commit_info", Text),
-            ("x.repository", Id),
-            ("x.template", Id),
+            (
+                Text,
+                "organization, flow, name, created_by, description, origin_url, user_data, external_urls,
+                 git_commit_info",
+            ),
+            (Integer, "created_at"),
+            (Id, "repository, template"),
         ],
     },
 ];
 
-/// Bytes in a record.
-pub(super) fn hex_text(bytes: &[u8]) -> Value {
-    hex::encode(bytes).into()
-}
+/// The trail and the repository of an attestation `x`.
+const ATTESTATION_JOINS: &str = "
+    JOIN trails t ON t.organization = x.organization AND t.id = x.trail
+    LEFT JOIN repositories r ON r.organization = x.organization AND r.id = x.repository";
 
 /// The columns of a closed row.
-const END: &[(&str, Type)] = &[("x.organization", Text), ("x.closed_at", Integer)];
+const END: &[Columns] = &[(Text, "organization"), (Integer, "closed_at")];
 
 /// The columns of a closed approval.
-const APPROVAL_END: &[(&str, Type)] = &[
-    ("x.organization", Text),
-    ("x.closed_at", Integer),
-    ("x.withdrawn_by", Text),
-    ("x.withdrawal_comment", Text),
-];
+const APPROVAL_END: &[Columns] =
+    &[(Text, "organization, withdrawn_by, withdrawal_comment"), (Integer, "closed_at")];
 
 impl RowKind {
     /// The table of a kind of entry.
@@ -341,11 +261,6 @@ impl RowKind {
             .iter()
             .flat_map(|row| [Some(row.kind), row.end].into_iter().flatten().map(move |kind| (kind, row)))
     }
-
-    /// The name of the table.
-    pub(super) fn table(&self) -> &'static str {
-        self.table
-    }
 }
 
 /// Reads a row as an object. A column of another type, which only a change of the database can cause, is marked.
@@ -353,12 +268,15 @@ macro_rules! read {
     ($row:expr, $columns:expr) => {{
         let row = $row;
         let mut record = Map::new();
-        for (index, (_, column_type)) in $columns.iter().enumerate() {
+        let types = $columns.iter().flat_map(|(of, names)| names.split(',').map(move |_| *of));
+        for (index, column_type) in iter::once(Id).chain(types).enumerate() {
             let value = match column_type {
                 Text => row.try_get::<Option<String>, _>(index).map(|value| value.map(Value::from)),
                 Integer => row.try_get::<Option<i64>, _>(index).map(|value| value.map(Value::from)),
                 Boolean => row.try_get::<Option<bool>, _>(index).map(|value| value.map(Value::from)),
-                Bytes => row.try_get::<Option<Vec<u8>>, _>(index).map(|value| value.map(|v| hex_text(&v))),
+                Bytes => {
+                    row.try_get::<Option<Vec<u8>>, _>(index).map(|value| value.map(|v| hex::encode(v).into()))
+                }
                 Id => {
                     row.try_get::<Option<Uuid>, _>(index).map(|value| value.map(|id| id.to_string().into()))
                 }
@@ -386,19 +304,17 @@ impl Transaction {
             Kind::ApprovalEnd => APPROVAL_END,
             _ => END,
         };
-        let record = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT ");
-            for (index, (column, _)) in columns.iter().enumerate() {
-                query.push(if index > 0 { ", " } else { "" }).push(*column);
+        let joins = if kind == Kind::Attestation { ATTESTATION_JOINS } else { "" };
+        Ok(on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new("SELECT x.id");
+            for (_, names) in columns {
+                query.push(", ").push(*names);
             }
-            query.push(" FROM ").push(row.from).push(" WHERE x.organization = ").push_bind(organization);
+            query.push(" FROM ").push(row.table).push(" x").push(joins);
+            query.push(" WHERE x.organization = ").push_bind(organization);
             query.push(" AND x.id = ").push_bind(id);
             let row = query.build().fetch_optional(connection).await?;
             row.map(|row| read!(row, columns))
-        });
-        Ok(record.map(|mut record| {
-            record.insert("id".to_owned(), id.to_string().into());
-            record
         }))
     }
 
@@ -410,14 +326,25 @@ impl Transaction {
     ) -> Result<Vec<(Kind, Uuid)>, Error> {
         let mut rows = Vec::new();
         for (kind, row) in RowKind::all().filter(|(_, row)| row.end.is_some()) {
-            let ids: Vec<(Uuid,)> = on!(self, |connection| {
-                let mut query = sqlx::QueryBuilder::new("SELECT id FROM ");
-                query.push(row.table).push(" WHERE organization = ").push_bind(organization);
-                query.push(" AND ").push(row.time(kind)).push(" = ").push_bind(at);
-                query.push(" ORDER BY id").build().fetch_all(connection).await.and_then(all_from_rows)?
-            });
-            rows.extend(ids.into_iter().map(|(id,)| (kind, id)));
+            let (table, time) = (row.table, row.time(kind));
+            let select =
+                format!("SELECT id FROM {table} WHERE organization = $1 AND {time} = $2 ORDER BY id");
+            let ids: Vec<Uuid> = fetch_scalars!(self, AssertSqlSafe(select), organization, at);
+            rows.extend(ids.into_iter().map(|id| (kind, id)));
         }
         Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each comma begins a column, whose type would otherwise be that of another one.
+    #[test]
+    fn no_expression_has_a_comma() {
+        for (_, columns) in KINDS.iter().flat_map(|row| row.columns) {
+            assert!(!columns.contains('(') || !columns.contains(','), "{columns}");
+        }
     }
 }

@@ -51,7 +51,8 @@ async fn is_silent(service: &TestService) -> bool {
 }
 
 async fn clock_changes_keep_records_ordered(database: Database) {
-    let (clock, hand) = Clock::adjustable();
+    let clock = Clock::default();
+    let hand = clock.clone();
     hand.set_back(DAY);
     let until = jiff::Timestamp::try_from(SystemTime::now() - HOUR).unwrap();
     let token = "short-0123456789abcdef0123456789";
@@ -104,7 +105,8 @@ async fn clock_changes_keep_records_ordered(database: Database) {
 
 /// An evaluation is a day ahead of the clock, and the next report is not a heartbeat, since another token sends it.
 async fn records_of_an_environment_get_different_times_from_a_clock_behind(database: Database) {
-    let (clock, hand) = Clock::adjustable();
+    let clock = Clock::default();
+    let hand = clock.clone();
     hand.set_back(DAY);
     let more = "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}]}}]";
     let options = Options { clock, bootstrap: bootstrap(1, more), ..Options::default() };

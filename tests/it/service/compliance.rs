@@ -161,8 +161,8 @@ async fn exception_that_ended_for_one_replica_stays_ended_for_another(database: 
         format!("allowed: [{{artifact: {}, reason: audit, author: kim, expires: {end}}}]", digest('a'));
     let declared = declared(1, &format!("{UNIT}, {allowed}"), "");
     let service = TestService::start_with(database, options(declared.clone())).await;
-    let (clock, control) = Clock::adjustable();
-    control.set_back(Duration::from_secs(18));
+    let clock = Clock::default();
+    clock.set_back(Duration::from_secs(18));
     let database_url = Some(service.database.url());
     let late = Options { database_url, clock, ..options(declared) };
     let late = TestService::start_with(Database::sqlite(), late).await;
@@ -186,8 +186,8 @@ async fn latest_state_of_an_approval_is_that_of_the_latest_file(database: Databa
     };
     let file = |generation, state: &str| declared(generation, "policy: {approval: true}", &approval(state));
     let service = TestService::start_with(database, options(file(1, "PENDING"))).await;
-    let (clock, control) = Clock::adjustable();
-    control.set_back(Duration::from_hours(1));
+    let clock = Clock::default();
+    clock.set_back(Duration::from_hours(1));
     let late = Options { clock, ..options(file(2, "APPROVED")) };
     let service = TestService::start_with(service.stop().await, late).await;
     assert_eq!(service.read("/approvals/acme/cart/2").await["state"], "APPROVED");

@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::service::{Clock, ClockControl, Limits};
+use supercargo::service::{Clock, Limits};
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};
@@ -187,21 +187,21 @@ pub fn with(claims: &Value, changes: Value) -> Value {
 
 /// A clock that the test advances, up to the system's time.
 pub struct TestClock {
-    control: ClockControl,
+    clock: Clock,
     behind: AtomicU64,
 }
 
 impl TestClock {
     pub fn new() -> (Clock, Self) {
-        let (clock, control) = Clock::adjustable();
-        let this = Self { control, behind: AtomicU64::new(5 * 86_400) };
+        let clock = Clock::default();
+        let this = Self { clock: clock.clone(), behind: AtomicU64::new(5 * 86_400) };
         this.advance(0);
         (clock, this)
     }
 
     pub fn advance(&self, seconds: u64) {
         let behind = self.behind.fetch_sub(seconds, Ordering::Relaxed) - seconds;
-        self.control.set_back(Duration::from_secs(behind));
+        self.clock.set_back(Duration::from_secs(behind));
     }
 
     pub fn now(&self) -> u64 {

@@ -12,7 +12,7 @@ use supercargo::domain::model::Timestamp;
 use supercargo::domain::retry::Backoff;
 use supercargo::service::notify::signature;
 use supercargo::service::{Clock, Delivery, Limits};
-use supercargo::store::outbox::FailedDelivery;
+use supercargo::store::outbox::LeasedNotification;
 use supercargo::store::{Store, Timeouts};
 use tokio_util::sync::CancellationToken;
 
@@ -265,11 +265,11 @@ async fn people_see_artifact_flow_commit_author_reason_and_links(database: Datab
         .chain([("routing-key", "0123456789abcdef0123456789abcdef".to_owned())])
         .collect();
     let triggers = "ON_NON_COMPLIANT_ENV, ON_COMPLIANT_ENV, ON_SILENT_ENV, ON_REPORTING_ENV";
-    let (clock, control) = Clock::adjustable();
-    control.set_back(Duration::from_hours(1));
+    let clock = Clock::default();
+    clock.set_back(Duration::from_hours(1));
     let mut options = Options {
         bootstrap: bootstrap(1, &PEOPLE.replace("TRIGGERS", triggers)),
-        clock,
+        clock: clock.clone(),
         ..options("", &files)
     };
     options.limits.silence_interval = Duration::from_millis(20);
@@ -304,7 +304,7 @@ async fn people_see_artifact_flow_commit_author_reason_and_links(database: Datab
     }
     attest("unit", 0).await;
     arrived(2).await;
-    control.set_back(Duration::from_mins(49));
+    clock.set_back(Duration::from_mins(49));
     arrived(3).await;
     service.report(REPORTER, "prod", body()).await.expect(200);
     arrived(4).await;
@@ -513,16 +513,17 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let fail = async |notification: Uuid| {
         let mut transaction = store.write().await.unwrap();
-        let failed = FailedDelivery {
-            organization: "acme",
-            notification,
+        let leased = LeasedNotification {
+            organization: "acme".to_owned(),
+            id: notification,
             target,
             leased_until: now,
-            last_error: "no",
-            retry_at: now,
-            drop_before: now,
+            environment: Uuid::nil(),
+            content: String::new(),
+            attempts: 1,
+            merged_events: 0,
         };
-        transaction.record_failure(&failed, now).await.unwrap();
+        transaction.record_failure(&leased, "no", now, now, now).await.unwrap();
         transaction.commit().await.unwrap();
     };
     // Both replicas begin while the target is locked.

@@ -235,8 +235,9 @@ mod platform {
     async fn pages_are_read_from_the_standby_with_their_time() {
         let standby = std::env::var("SUPERCARGO_TEST_STANDBY").expect("SUPERCARGO_TEST_STANDBY");
         let database = Database::postgres().await;
-        let (clock, control) = Clock::adjustable();
-        let options = Options { database_read: Some(database.url_at(&standby)), clock, ..Options::default() };
+        let clock = Clock::default();
+        let database_read = Some(database.url_at(&standby));
+        let options = Options { database_read, clock: clock.clone(), ..Options::default() };
         let service = TestService::start_with(database, options).await;
         service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
         let mut browser = Browser::signed_in(&service, READER).await;
@@ -255,7 +256,7 @@ mod platform {
         replay("pg_wal_replay_pause").await;
         let before = as_of(&browser.get("/ui/acme").await.text);
         service.report(ADMIN, "later", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
-        control.set_back(Duration::from_hours(1));
+        clock.set_back(Duration::from_hours(1));
         let late = browser.get("/ui/acme").await.text;
         // The API answers from the primary.
         let environments = service.read("/environments/acme").await;

@@ -68,12 +68,11 @@ async fn gauge(service: &TestService, name: &str, environment: &str, more: &str)
 
 async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
-    let (clock, control) = Clock::adjustable();
     // The clock of the other replica is 15 seconds behind.
-    let (late_clock, late_control) = Clock::adjustable();
+    let (clock, late_clock) = (Clock::default(), Clock::default());
     let at = |seconds: u64| {
-        control.set_back(Duration::from_secs(180 * 60 - seconds));
-        late_control.set_back(Duration::from_secs(180 * 60 + 15 - seconds));
+        clock.set_back(Duration::from_secs(180 * 60 - seconds));
+        late_clock.set_back(Duration::from_secs(180 * 60 + 15 - seconds));
     };
     let is = async |service: &TestService, name: &str, value: &str| {
         gauge(service, name, "prod", "").await.as_deref() == Some(value)

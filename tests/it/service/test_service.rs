@@ -126,15 +126,6 @@ pub struct TestService {
     task: JoinHandle<Result<(), supercargo::service::Ended>>,
 }
 
-/// Reload requests of the test.
-struct Reloads(mpsc::Receiver<()>);
-
-impl supercargo::service::Reloads for Reloads {
-    async fn next(&mut self) -> bool {
-        self.0.recv().await.is_some()
-    }
-}
-
 #[derive(Debug)]
 pub struct Response {
     pub status: StatusCode,
@@ -189,8 +180,8 @@ impl TestService {
         let (base, admin) = (service.address(), service.admin_address());
         let invitation = options.invites.then(|| service.invite(READER, Duration::from_mins(10)).unwrap());
         let shutdown = CancellationToken::new();
-        let (reload, reloads) = mpsc::channel(1);
-        let task = tokio::spawn(service.run(shutdown.clone(), Reloads(reloads)));
+        let (reload, mut reloads) = mpsc::channel(1);
+        let task = tokio::spawn(service.run(shutdown.clone(), move |cx| reloads.poll_recv(cx)));
         let http = client(&options).build().unwrap();
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (base, admin) = (format!("{scheme}://{base}"), format!("http://{admin}"));
@@ -206,8 +197,8 @@ impl TestService {
         let service = Service::start(setup(database, folder.path(), options)).await.unwrap();
         let shutdown = CancellationToken::new();
         shutdown.cancel();
-        let (_reload, reloads) = mpsc::channel(1);
-        service.run(shutdown, Reloads(reloads)).await.unwrap();
+        let (_reload, mut reloads) = mpsc::channel(1);
+        service.run(shutdown, |cx| reloads.poll_recv(cx)).await.unwrap();
     }
 
     /// Shuts the service down and returns its database.

@@ -99,6 +99,7 @@ pub struct Evaluation {
 
 /// Expiry of allow-list entries and attestations of running artifacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct Expiry {
     /// The first expiry of an entry or attestation that an artifact relies on: the compliance is unknown from then on.
     pub compliant_until: Option<Timestamp>,

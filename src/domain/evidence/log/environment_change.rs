@@ -3,37 +3,48 @@
 //! `store` fills an [`EnvironmentChange`] while it writes the rows of a change, and again from the rows when the log is
 //! read. The two are equal unless a row was changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::domain::model::{Fingerprint, FingerprintHasher, Timestamp};
+use crate::domain::model::{Fingerprint, FingerprintHasher};
 
-/// A change of an environment at one time.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A change of an environment at one time. Its record omits what did not change.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct EnvironmentChange {
     /// The snapshot that the report started.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<NewSnapshot>,
-    /// The last report of the snapshot that it ended.
-    pub previous_confirmed_at: Option<Timestamp>,
-    /// Start of the period without reports that the report ended.
-    pub gap_from: Option<Timestamp>,
+    /// The last report of the snapshot that it ended, in microseconds of Unix time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_confirmed_at: Option<i64>,
+    /// Start of the period without reports that the report ended, in microseconds of Unix time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap_from: Option<i64>,
     /// The artifacts that started.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub artifacts_started: BTreeSet<Fingerprint>,
     /// The artifacts that ended.
-    pub artifacts_ended: BTreeMap<Fingerprint, EndedArtifact>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub artifacts_ended: BTreeSet<EndedArtifact>,
     /// The pods that started.
-    pub pods_started: RowsDigest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_started: Option<RowsDigest>,
     /// The pods that ended.
-    pub pods_ended: RowsDigest,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods_ended: Option<RowsDigest>,
     /// The verdicts that started.
-    pub verdicts_started: BTreeMap<Fingerprint, StartedVerdict>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub verdicts_started: BTreeSet<StartedVerdict>,
     /// The artifacts whose previous verdict ended.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub verdicts_ended: BTreeSet<Fingerprint>,
 }
 
 /// A snapshot as it was received.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct NewSnapshot {
     /// Its number.
     pub number: i64,
@@ -46,8 +57,11 @@ pub struct NewSnapshot {
 }
 
 /// An artifact that ended, as it was reported last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct EndedArtifact {
+    /// The artifact.
+    pub fingerprint: Fingerprint,
     /// Its image name.
     pub name: String,
     /// Its number of pods.
@@ -59,8 +73,11 @@ pub struct EndedArtifact {
 }
 
 /// A verdict.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct StartedVerdict {
+    /// The artifact.
+    pub fingerprint: Fingerprint,
     /// The compliance of the artifact.
     pub compliance: String,
     /// Whether an allow-list entry allows it.
@@ -70,15 +87,18 @@ pub struct StartedVerdict {
 }
 
 /// The number and the hash of rows, for the pods of a report, which may be many.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RowsDigest(Option<(usize, Fingerprint)>);
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RowsDigest {
+    count: usize,
+    sha256: Fingerprint,
+}
 
 impl RowsDigest {
-    /// The digest of rows, each as the text of its columns. Independent of their order.
+    /// The digest of rows, each as the text of its columns; `None` if there are none. Independent of their order.
     #[must_use]
-    pub fn new<const N: usize>(mut rows: Vec<[String; N]>) -> Self {
+    pub fn new<const N: usize>(mut rows: Vec<[String; N]>) -> Option<Self> {
         if rows.is_empty() {
-            return Self(None);
+            return None;
         }
         rows.sort_unstable();
         let mut hasher = FingerprintHasher::default();
@@ -90,87 +110,31 @@ impl RowsDigest {
             }
             hasher.update(b"\n");
         }
-        Self(Some((rows.len(), hasher.finish())))
+        Some(Self { count: rows.len(), sha256: hasher.finish() })
     }
 }
 
-/// An environment of a record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedEnvironment<'a> {
-    /// Its identifier.
+/// The record of a change of an environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangeRecord<'a> {
+    /// The identifier of the environment.
     pub id: &'a str,
     /// Its organization.
     pub organization: &'a str,
     /// Its name.
-    pub name: &'a str,
+    pub environment: &'a str,
+    /// The time of the change, in microseconds of Unix time.
+    pub at: i64,
+    /// The change.
+    #[serde(flatten)]
+    pub change: &'a EnvironmentChange,
 }
 
-impl EnvironmentChange {
-    /// Whether nothing changed.
+impl ChangeRecord<'_> {
+    /// As JSON.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// The record of the change. Omits what did not change.
-    #[must_use]
-    pub fn record(&self, environment: &ChangedEnvironment<'_>, at: i64) -> Value {
-        let ChangedEnvironment { id, organization, name } = environment;
-        let mut record = Map::new();
-        record.insert("id".into(), json!(id));
-        record.insert("organization".into(), json!(organization));
-        record.insert("environment".into(), json!(name));
-        record.insert("at".into(), json!(at));
-        let fields = [
-            ("snapshot", self.snapshot.as_ref().map(NewSnapshot::record)),
-            ("previous_confirmed_at", self.previous_confirmed_at.map(|at| json!(at.micros()))),
-            ("gap_from", self.gap_from.map(|at| json!(at.micros()))),
-            ("artifacts_started", list(self.artifacts_started.iter().map(|artifact| json!(artifact)))),
-            ("artifacts_ended", list(self.artifacts_ended.iter().map(EndedArtifact::record))),
-            ("pods_started", self.pods_started.record()),
-            ("pods_ended", self.pods_ended.record()),
-            ("verdicts_started", list(self.verdicts_started.iter().map(StartedVerdict::record))),
-            ("verdicts_ended", list(self.verdicts_ended.iter().map(|artifact| json!(artifact)))),
-        ];
-        record.extend(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        Value::Object(record)
-    }
-}
-
-fn list(items: impl Iterator<Item = Value>) -> Option<Value> {
-    let items: Vec<Value> = items.collect();
-    (!items.is_empty()).then_some(Value::Array(items))
-}
-
-impl NewSnapshot {
-    fn record(&self) -> Value {
-        let Self { number, reported_by, report_hash, compliance } = self;
-        json!({
-            "number": number, "reported_by": reported_by, "report_hash": report_hash, "compliance": compliance,
-        })
-    }
-}
-
-impl EndedArtifact {
-    fn record((artifact, ended): (&Fingerprint, &Self)) -> Value {
-        let Self { name, pods, first_snapshot, last_snapshot } = ended;
-        json!({
-            "fingerprint": artifact, "name": name, "pods": pods, "first_snapshot": first_snapshot,
-            "last_snapshot": last_snapshot,
-        })
-    }
-}
-
-impl StartedVerdict {
-    fn record((artifact, verdict): (&Fingerprint, &Self)) -> Value {
-        let Self { compliance, is_allowed, reasons } = verdict;
-        json!({"fingerprint": artifact, "compliance": compliance, "is_allowed": is_allowed, "reasons": reasons})
-    }
-}
-
-impl RowsDigest {
-    fn record(&self) -> Option<Value> {
-        self.0.map(|(count, sha256)| json!({"count": count, "sha256": sha256}))
+    pub fn to_json(&self) -> Value {
+        json!(self)
     }
 }
 
@@ -180,9 +144,11 @@ mod tests {
 
     #[test]
     fn record_omits_what_did_not_change() {
-        let environment = ChangedEnvironment { id: "e", organization: "acme", name: "prod" };
-        let record = EnvironmentChange::default().record(&environment, 7);
-        assert_eq!(record, json!({"id": "e", "organization": "acme", "environment": "prod", "at": 7}));
+        let change = EnvironmentChange::default();
+        let record =
+            ChangeRecord { id: "e", organization: "acme", environment: "prod", at: 7, change: &change };
+        let expected = json!({"id": "e", "organization": "acme", "environment": "prod", "at": 7});
+        assert_eq!(record.to_json(), expected);
     }
 
     #[test]
@@ -198,6 +164,6 @@ mod tests {
         ] {
             assert_ne!(digest, RowsDigest::new(other));
         }
-        assert_eq!(RowsDigest::new::<2>(Vec::new()), RowsDigest::default());
+        assert_eq!(RowsDigest::new::<2>(Vec::new()), None);
     }
 }

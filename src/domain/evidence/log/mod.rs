@@ -3,21 +3,19 @@
 //! `store` appends entries and reads the records, `service` serves and signs them, and `cli` verifies them. docs/log.md
 //! describes the formats for other implementations. Pure.
 
-pub mod canonical;
 pub mod checkpoint;
 pub mod environment_change;
 pub mod note;
 pub mod verification;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use self::canonical::canonical;
 use crate::domain::model::{Fingerprint, FingerprintHasher, words};
 
 /// An entry: the record of one change, by its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema, sqlx::FromRow))]
 pub struct Entry {
     /// Its position in the log, from 1.
     pub sequence: i64,
@@ -50,6 +48,7 @@ pub struct NewEntry {
 
 /// The end of a log: its number of entries, and the hash of the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct Head {
     /// Number of entries.
     pub size: i64,
@@ -161,15 +160,23 @@ impl Entry {
     }
 }
 
+/// Canonical JSON (RFC 8785) of a record: sorted keys, no white space, and one text per value.
+///
+/// `serde_json` sorts the keys of its maps, and escapes as the RFC requires. Records have no floating-point numbers, and their
+/// keys are ASCII: the order of UTF-16 code units, which the RFC requires, is then that of bytes.
+fn canonical(value: &Value) -> String {
+    value.to_string()
+}
+
 /// SHA-256 of the canonical JSON of a record.
 #[must_use]
-pub fn record_hash(record: &serde_json::Value) -> Fingerprint {
+pub fn record_hash(record: &Value) -> Fingerprint {
     Fingerprint::from_content(canonical(record).as_bytes())
 }
 
 /// The record of a log's first entry.
 #[must_use]
-pub fn start_record(organization: &str) -> serde_json::Value {
+pub fn start_record(organization: &str) -> Value {
     json!({"organization": organization})
 }
 
@@ -219,7 +226,7 @@ impl Removal {
 
     /// The record of the entry.
     #[must_use]
-    pub fn record(&self) -> serde_json::Value {
+    pub fn record(&self) -> Value {
         json!({"subject": self.subject, "before": self.before})
     }
 }
@@ -227,6 +234,17 @@ impl Removal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The expected text is that of the Python package `rfc8785`.
+    #[test]
+    fn canonical_json_is_that_of_another_implementation() {
+        let value = json!({
+            "zeta": null, "alpha": [1, -2, 9_007_199_254_740_991_i64, true, {"b": "", "a": []}],
+            "text": "\u{8}\t\n\u{c}\r\u{1f}\u{7f}\"\\/é\u{2028}😀", "Upper": {}
+        });
+        let expected = "{\"Upper\":{},\"alpha\":[1,-2,9007199254740991,true,{\"a\":[],\"b\":\"\"}],\"text\":\"\\b\\t\\n\\f\\r\\u001f\u{7f}\\\"\\\\/é\u{2028}😀\",\"zeta\":null}";
+        assert_eq!(canonical(&value), expected);
+    }
 
     /// The expected hashes are those of Python: `hashlib.sha256(previous + rfc8785.dumps(entry))`.
     #[test]

@@ -49,8 +49,9 @@ pub(crate) async fn evaluate(
     let environment: EnvironmentName =
         environment.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let wanted = artifacts.keys().copied().collect();
-    let inputs = Inputs::read(site, transaction, organization, &environment, &wanted).await?;
-    let rules = inputs.policies.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
+    let inputs = Inputs::read(site, transaction, organization, [environment.as_str()], &wanted).await?;
+    let policies = inputs.requirements(&environment).policies;
+    let rules = policies.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
     let results = rules.map(|(policy, rule)| RuleResults {
         policy: policy.name.clone(),
         rule: rule.to_string(),
@@ -66,7 +67,7 @@ pub(crate) async fn evaluate(
             namespaces: &artifact.namespaces,
             evidence: inputs.evidence.get(fingerprint).unwrap_or(&none),
         };
-        let evaluated = inputs.policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);
+        let evaluated = policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);
         for (result, evaluated) in results.iter_mut().zip(evaluated) {
             let reasons = evaluated.reasons().map(|reason| reason.finding());
             result.artifacts.push((evaluated.outcome, reasons.collect()));
