@@ -23,8 +23,8 @@ pub struct AttachedFile {
 impl Client {
     /// GETs the file of an attestation: `/attachments/{org}/{attestation_id}`.
     pub async fn attached_file(&self, attestation: &str) -> Result<AttachedFile, Error> {
-        let path = ["attachments", self.organization().as_str(), attestation];
-        let (disposition, digest, content) = self.download(self.request(Method::GET, &path)).await?;
+        let request = self.request(Method::GET, &["attachments", attestation]);
+        let (disposition, digest, content) = self.download(request).await?;
         // RFC 8187. The encoded name has no `=` and `&`.
         let name = disposition.split_once("filename*=UTF-8''").map(|(_, name)| name);
         let decode = |name: &str| Some(form_urlencoded::parse(name.as_bytes()).next()?.0.into_owned());

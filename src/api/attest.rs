@@ -7,7 +7,7 @@ use reqwest::multipart::{Form, Part};
 
 use super::body::{Progress, file};
 use super::client::Client;
-use super::error::{Error, Request};
+use super::error::Error;
 use crate::domain::model::{FlowName, TrailName};
 
 /// A file that is stored with an attestation.
@@ -20,16 +20,8 @@ pub struct Attachment {
 }
 
 impl Client {
-    /// The request of [`Client::attest_junit`].
-    #[must_use]
-    pub fn attest_junit_request(&self, flow: &FlowName, trail: &TrailName) -> Request {
-        let organization = self.organization().as_str();
-        let path = ["attestations", organization, flow.as_str(), "trail", trail.as_str(), "junit"];
-        self.request(Method::POST, &path)
-    }
-
     /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose first part is
-    /// `data_json`. Calls `on_progress` with the length of each chunk of the attachment.
+    /// `data_json`.
     ///
     /// # Errors
     ///
@@ -40,15 +32,15 @@ impl Client {
         trail: &TrailName,
         data: String,
         attachment: Option<Attachment>,
-        on_progress: impl Fn(u64) + Send + Sync + Unpin + 'static,
     ) -> Result<(), Error> {
         let mut form = Form::new().text("data_json", data);
         let length = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
         let progress = Progress::new(length);
         if let Some(Attachment { name, content }) = attachment {
-            let body = Body::wrap(file(content, progress.clone(), on_progress));
+            let body = Body::wrap(file(content, progress.clone()));
             form = form.part("attachment_file", Part::stream_with_length(body, length).file_name(name));
         }
-        self.post_form(self.attest_junit_request(flow, trail), form, &progress).await.map(|_| ())
+        let path = ["attestations", flow.as_str(), "trail", trail.as_str(), "junit"];
+        self.post_form(self.request(Method::POST, &path), form, &progress).await.map(|_| ())
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use url::Url;
 
-use crate::domain::escape::Escaped;
+use crate::domain::escape::quoted_url;
 use crate::process::loopback::is_loopback;
 
 /// The hosts to which a token may be sent unencrypted.
@@ -36,14 +36,7 @@ impl BaseUrl {
     /// Returns [`InvalidBaseUrl`] for a URL that is malformed, has other parts than scheme, host, port and path, ends
     /// in the path that every operation adds, or requires sending the token unencrypted.
     pub fn parse(input: &str, plain_http: PlainHttp) -> Result<Self, InvalidBaseUrl> {
-        let invalid = |problem| {
-            let redacted = if input.contains(['@', '?']) {
-                "(redacted)".into()
-            } else {
-                format!("\"{}\"", Escaped(input))
-            };
-            Err(InvalidBaseUrl { redacted, problem })
-        };
+        let invalid = |problem| Err(InvalidBaseUrl { redacted: quoted_url(input), problem });
         let Ok(mut url) = Url::parse(input.trim()) else {
             return invalid("expected a URL such as \"https://compliance.example.com\"");
         };

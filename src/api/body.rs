@@ -55,16 +55,11 @@ impl Upload<Chunks> {
 /// Size of a chunk of a file, in bytes.
 const CHUNK_SIZE: usize = 64 * 1024;
 
-/// Streams a file; calls `on_progress` with the length of each chunk.
-pub(super) fn file(
-    mut content: Bytes,
-    progress: Progress,
-    on_progress: impl Fn(u64),
-) -> Upload<impl Iterator<Item = Bytes>> {
+/// Streams a file.
+pub(super) fn file(mut content: Bytes, progress: Progress) -> Upload<impl Iterator<Item = Bytes>> {
     let left = content.len() as u64;
     let chunks = std::iter::from_fn(move || {
         let chunk = content.split_to(content.len().min(CHUNK_SIZE));
-        on_progress(chunk.len() as u64);
         Some(chunk).filter(|chunk| !chunk.is_empty())
     });
     Upload { chunks, left, progress, pause: None }

@@ -160,8 +160,11 @@ impl Client {
         self.token.rotations()
     }
 
-    pub(super) fn request(&self, method: Method, segments: &[&str]) -> Request {
-        Request { method, url: Box::new(self.base_url.operation(segments)) }
+    /// A request to a path, whose second segment is the organization: `path` omits it.
+    pub(super) fn request(&self, method: Method, path: &[&str]) -> Request {
+        let mut segments = path.to_vec();
+        segments.insert(path.len().min(1), self.organization.as_str());
+        Request { method, url: Box::new(self.base_url.operation(&segments)) }
     }
 
     async fn token(&self) -> Result<Token, Error> {

@@ -59,8 +59,7 @@ impl Client {
     }
 
     fn request_of(&self, method: Method, operation: &Operation<'_>) -> Request {
-        let mut path: Vec<&str> = operation.path.iter().map(String::as_str).collect();
-        path.insert(path.len().min(1), self.organization().as_str());
+        let path: Vec<_> = operation.path.iter().map(String::as_str).collect();
         let mut request = self.request(method, &path);
         if !operation.query.is_empty() {
             request.url.query_pairs_mut().extend_pairs(&operation.query);

@@ -25,8 +25,7 @@ impl Client {
     /// The request of [`Client::report_k8s`].
     #[must_use]
     pub fn report_k8s_request(&self, environment: &EnvironmentName) -> Request {
-        let organization = self.organization().as_str();
-        self.request(Method::PUT, &["environments", organization, environment.as_str(), "report", "K8S"])
+        self.request(Method::PUT, &["environments", environment.as_str(), "report", "K8S"])
     }
 
     /// PUTs a report: `/environments/{org}/{env_name}/report/K8S`.

@@ -45,6 +45,12 @@ pub enum RetryError<E: Retryable + 'static> {
     },
 }
 
+impl<E: Retryable + 'static> From<E> for RetryError<E> {
+    fn from(error: E) -> Self {
+        Self::Permanent(Box::new(error))
+    }
+}
+
 impl<E: Retryable + 'static> RetryError<E> {
     /// The failure of the last completed attempt.
     #[must_use]
@@ -108,7 +114,7 @@ impl Deadline {
             let failure = match timeout_at(self.at, attempt()).await {
                 Ok(Some(Ok(result))) => return Ok(result),
                 Ok(Some(Err(failure))) if !failure.is_transient() => {
-                    return Err(RetryError::Permanent(Box::new(failure)));
+                    return Err(failure.into());
                 }
                 Ok(Some(Err(failure))) => failure,
                 Ok(None) if delay < self.remaining() => {

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::exit::Failure;
 use super::service::Service;
-use super::values::{address, duration};
+use super::values::{address, duration, interval};
 use crate::agent::daemon::{self, TrackDeparted};
 use crate::agent::environment::read_config;
 use crate::agent::gather::Source;
@@ -180,17 +180,18 @@ enum Containers {
 impl Agent {
     /// Returns the summary of each report of `--once`; none for the daemon.
     pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
-        let plan = self.plan().map_err(|failure| vec![failure])?;
+        let plan = self.plan()?;
         let timeouts = api::Timeouts::default().scaled(self.watching.time_scale);
         // Validate the settings before listing the cluster.
         let client = if self.once_only.dry_run {
             None
         } else {
-            Some(self.service.client("agent", timeouts).map_err(|e| vec![Failure::usage(e)])?)
+            Some(self.service.client("agent", timeouts).map_err(Failure::usage)?)
         };
         match client {
             Some(client) if !self.once => {
-                self.watch(plan, client).await.map(|()| Vec::new()).map_err(|failure| vec![failure])
+                self.watch(plan, client).await?;
+                Ok(Vec::new())
             }
             client => self.report_once(&plan, client).await,
         }
@@ -198,7 +199,7 @@ impl Agent {
 
     async fn report_once(&self, plan: &Plan, client: Option<Client>) -> Result<Vec<Summary>, Vec<Failure>> {
         let deadline = Deadline::after(self.once_only.timeout, Backoff::default());
-        let source = self.source(deadline).await.map_err(|failure| vec![failure])?;
+        let source = self.source(deadline).await?;
         let client = match (client, &source) {
             (Some(client), Source::Cluster(cluster)) => {
                 Some(self.identify(client, cluster, deadline.remaining()).await)
@@ -338,12 +339,4 @@ impl Agent {
 /// A closed pipe, as in `| head -1`, is not a failure.
 fn is_closed_pipe(error: &once::Error) -> bool {
     matches!(error, once::Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// At least one second, to bound the request rate.
-fn interval(text: &str) -> Result<Duration, String> {
-    duration(text).and_then(|interval| match interval.as_secs() {
-        0 => Err("expected at least 1s".to_owned()),
-        _ => Ok(interval),
-    })
 }

@@ -24,21 +24,18 @@ pub(super) struct Approval {
 enum Change {
     /// Withdraw an approval that was made with a token
     #[command(after_help = EXAMPLE)]
-    Withdraw(Withdraw),
-}
-
-#[derive(Debug, Args)]
-struct Withdraw {
-    /// Flow name
-    flow: FlowName,
-    /// Number of the approval in the flow
-    #[arg(value_parser = integer(1..=u64::MAX))]
-    number: u64,
-    /// Reason of the withdrawal
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
-    #[command(flatten)]
-    common: Common,
+    Withdraw {
+        /// Flow name
+        flow: FlowName,
+        /// Number of the approval in the flow
+        #[arg(value_parser = integer(1..=u64::MAX))]
+        number: u64,
+        /// Reason of the withdrawal
+        #[arg(long, value_name = "TEXT")]
+        comment: Option<String>,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 const EXAMPLE: &str = "\
@@ -48,7 +45,7 @@ Example:
 
 impl Approval {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let Change::Withdraw(Withdraw { flow, number, comment, common }) = &self.change;
+        let Change::Withdraw { flow, number, comment, common } = &self.change;
         let about = Resource::Approval(flow.as_str(), *number);
         let path = ["approvals", flow.as_str(), &number.to_string(), "withdraw"];
         let (what, operation) = ("withdrawing the approval", Operation::new(about, &path));

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::agent::daemon;
 use crate::agent::gather::GatherError;
 use crate::agent::once;
-use crate::api::{self, RetryError};
+use crate::api::{self, Client, Resource, RetryError};
 use crate::cluster::ConnectError;
 use crate::domain::retry::StatusClass;
 use crate::process::error_causes;
@@ -58,6 +58,17 @@ impl Failure {
         Self { error: Box::new(error), hint, exit }
     }
 
+    /// A failed request about a resource, with a hint.
+    pub(super) fn request(
+        client: &Client,
+        about: Resource<'_>,
+        error: impl Into<RetryError<api::Error>>,
+    ) -> Self {
+        let error = error.into();
+        let hint = error.last().and_then(|error| client.hint(error, about));
+        Self::from(error).with_hint(hint)
+    }
+
     /// Replaces the hint.
     pub(super) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
@@ -82,6 +93,13 @@ impl Failure {
     }
 }
 
+/// A command that has a single failure.
+impl From<Failure> for Vec<Failure> {
+    fn from(failure: Failure) -> Self {
+        vec![failure]
+    }
+}
+
 impl From<once::Error> for Failure {
     fn from(error: once::Error) -> Self {
         Self { exit: exit_of(&error), hint: error.hint(), error: Box::new(error) }
@@ -100,8 +118,7 @@ impl From<daemon::Error> for Failure {
 
 impl From<api::Error> for Failure {
     fn from(error: api::Error) -> Self {
-        let exit = exit_of_api(&error);
-        Self::new(error, None, exit)
+        RetryError::from(error).into()
     }
 }
 

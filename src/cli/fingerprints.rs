@@ -1,14 +1,13 @@
 //! Parses the digests of artifacts from options and files. Used by `wait` and `attest`.
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::files::{self, FileError, quoted};
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::Fingerprint;
-use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
 pub(super) struct Fingerprints {
@@ -23,11 +22,11 @@ pub(super) struct Fingerprints {
 /// A digest file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FingerprintsError {
-    #[error("failed to read \"{}\" (--fingerprint-file)", Escaped(&.0.display().to_string()))]
-    Read(PathBuf, #[source] io::Error),
-    #[error("\"{}\" (--fingerprint-file), line {}: {EXPECTED}, got \"{}\"", Escaped(&.0.display().to_string()), .1, Escaped(.2))]
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{} (--fingerprint-file), line {}: {EXPECTED}, got \"{}\"", quoted(.0), .1, Escaped(.2))]
     Line(PathBuf, usize, String),
-    #[error("\"{}\" (--fingerprint-file) contains no digest: expected one per line", Escaped(&.0.display().to_string()))]
+    #[error("{} (--fingerprint-file) contains no digest: expected one per line", quoted(.0))]
     Empty(PathBuf),
 }
 
@@ -47,8 +46,7 @@ impl Fingerprints {
         };
         self.fingerprint.iter().copied().for_each(&mut add);
         if let Some(path) = &self.fingerprint_file {
-            let bytes = read_up_to(MAX_FILE_BYTES, path)
-                .map_err(|error| FingerprintsError::Read(path.clone(), error))?;
+            let bytes = files::read(MAX_FILE_BYTES, path, " (--fingerprint-file)")?;
             let text = String::from_utf8_lossy(&bytes);
             let lines = text.lines().map(str::trim).enumerate();
             let mut digests = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();

@@ -1,14 +1,13 @@
 //! `supercargo completions` and `supercargo man`: generated from the command line's definition.
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::exit::Failure;
+use super::files::FileError;
 use super::output::write;
-use crate::domain::escape::Escaped;
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
@@ -38,20 +37,11 @@ Examples:
     supercargo man ~/.local/share/man/man1
     man supercargo-agent";
 
-/// The output could not be written.
-#[derive(Debug, thiserror::Error)]
-enum ManualError {
-    #[error("failed to write manual pages to \"{}\"", Escaped(&.0.display().to_string()))]
-    Man(PathBuf, #[source] io::Error),
-    #[error("failed to write completions")]
-    Completions(#[source] io::Error),
-}
-
 impl Completions {
     pub(super) fn run(&self, mut command: Command) -> Result<(), Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "supercargo", &mut text);
-        write(&String::from_utf8_lossy(&text)).map_err(|e| Failure::unexpected(ManualError::Completions(e)))
+        write(&String::from_utf8_lossy(&text))
     }
 }
 
@@ -59,6 +49,6 @@ impl Man {
     pub(super) fn run(&self, command: Command) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.folder)
             .and_then(|()| clap_mangen::generate_to(command, &self.folder))
-            .map_err(|e| Failure::usage(ManualError::Man(self.folder.clone(), e)))
+            .map_err(|e| Failure::usage(FileError::Write(self.folder.clone(), e)))
     }
 }

@@ -11,6 +11,7 @@ mod attest;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
+mod files;
 mod fingerprints;
 mod log;
 mod manual;
@@ -19,7 +20,7 @@ mod output;
 mod policy;
 mod read;
 #[cfg(test)]
-mod reference;
+mod reference_tests;
 mod repository;
 #[cfg(feature = "service")]
 mod serve;
@@ -36,7 +37,7 @@ use std::pin::Pin;
 
 use clap::builder::Resettable;
 use clap::error::ContextKind;
-use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::process::logs::{self, Format, Verbosity};
 
@@ -141,16 +142,7 @@ struct Logging {
         value_name = "FORMAT",
         env = "SUPERCARGO_LOG_FORMAT"
     )]
-    log_format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
-enum LogFormat {
-    /// Plain text
-    #[default]
-    Text,
-    /// One JSON object per line
-    Json,
+    log_format: Format,
 }
 
 impl Cli {
@@ -167,10 +159,6 @@ impl Cli {
     /// Format and verbosity of the logs.
     #[must_use]
     pub fn logging(&self) -> (Format, Verbosity) {
-        let format = match self.logging.log_format {
-            LogFormat::Text => Format::Text,
-            LogFormat::Json => Format::Json,
-        };
         let verbosity = match (self.logging.verbose, &self.command) {
             // The demo prints all results to stdout.
             #[cfg(feature = "service")]
@@ -180,7 +168,7 @@ impl Cli {
             (2, _) => Verbosity::Libraries,
             (3.., _) => Verbosity::Trace,
         };
-        (format, verbosity)
+        (self.logging.log_format, verbosity)
     }
 
     /// Runs the command. Boxed, since each crate that awaits an async function compiles all of it again.
@@ -190,37 +178,34 @@ impl Cli {
     /// All failures, each with its exit code. The process exits with the first one.
     #[must_use]
     pub fn run(&self) -> Pin<Box<dyn Future<Output = Result<(), Vec<Failure>>> + '_>> {
-        Box::pin(self.run_command())
-    }
-
-    async fn run_command(&self) -> Result<(), Vec<Failure>> {
-        match &self.command {
-            Command::Agent(agent) => agent.run().await.map(drop),
-            Command::List(list) => list.run().await.map_err(|failure| vec![failure]),
-            Command::Get(get) => get.run().await.map_err(|failure| vec![failure]),
-            Command::Diff(diff) => diff.run().await.map_err(|failure| vec![failure]),
-            Command::Search(search) => search.run().await.map_err(|failure| vec![failure]),
-            Command::Download(download) => download.run().await.map_err(|failure| vec![failure]),
-            Command::Export(export) => export.run().await.map_err(|failure| vec![failure]),
-            Command::Verify(verify) => verify.run().map_err(|failure| vec![failure]),
-            Command::Wait(wait) => wait.run().await.map_err(|failure| vec![failure]),
-            Command::Attest(attest) => attest.run().await.map_err(|failure| vec![failure]),
-            Command::Assert(assert) => assert.run().await.map_err(|failure| vec![failure]),
-            Command::Approve(approve) => approve.run().await.map_err(|failure| vec![failure]),
-            Command::Approval(approval) => approval.run().await.map_err(|failure| vec![failure]),
-            Command::Policy(policy) => policy.run().await.map_err(|failure| vec![failure]),
-            Command::Token(token) => token.run().await.map_err(|failure| vec![failure]),
-            Command::Repository(repository) => repository.run().await.map_err(|failure| vec![failure]),
-            Command::Log(log) => log.run().await.map_err(|failure| vec![failure]),
-            #[cfg(feature = "service")]
-            Command::Serve(serve) => serve.run().await.map_err(|failure| vec![failure]),
-            #[cfg(feature = "service")]
-            Command::Demo(demo) => demo.run(run_line).await,
-            Command::Completions(completions) => {
-                completions.run(Self::command()).map_err(|failure| vec![failure])
+        Box::pin(async {
+            match &self.command {
+                Command::Agent(agent) => drop(agent.run().await?),
+                Command::List(list) => list.run().await?,
+                Command::Get(get) => get.run().await?,
+                Command::Diff(diff) => diff.run().await?,
+                Command::Search(search) => search.run().await?,
+                Command::Download(download) => download.run().await?,
+                Command::Export(export) => export.run().await?,
+                Command::Verify(verify) => verify.run()?,
+                Command::Wait(wait) => wait.run().await?,
+                Command::Attest(attest) => attest.run().await?,
+                Command::Assert(assert) => assert.run().await?,
+                Command::Approve(approve) => approve.run().await?,
+                Command::Approval(approval) => approval.run().await?,
+                Command::Policy(policy) => policy.run().await?,
+                Command::Token(token) => token.run().await?,
+                Command::Repository(repository) => repository.run().await?,
+                Command::Log(log) => log.run().await?,
+                #[cfg(feature = "service")]
+                Command::Serve(serve) => serve.run().await?,
+                #[cfg(feature = "service")]
+                Command::Demo(demo) => demo.run(run_line).await?,
+                Command::Completions(completions) => completions.run(Self::command())?,
+                Command::Man(man) => man.run(Self::command())?,
             }
-            Command::Man(man) => man.run(Self::command()).map_err(|failure| vec![failure]),
-        }
+            Ok(())
+        })
     }
 
     /// Runtime that the command needs.
@@ -241,7 +226,7 @@ fn run_line(words: Vec<String>) -> demo::CommandResult {
         let words = std::iter::once("supercargo".to_owned()).chain(words);
         let matches = with_variables(Cli::command()).try_get_matches_from(words);
         let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-        let cli = cli.map_err(|error| vec![Failure::unexpected(error)])?;
+        let cli = cli.map_err(Failure::unexpected)?;
         match &cli.command {
             Command::Agent(agent) => agent.run().await,
             _ => cli.run().await.map(|()| Vec::new()),

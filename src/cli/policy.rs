@@ -1,6 +1,5 @@
 //! `supercargo policy check`: shows what a policy would change, before it is attached.
 
-use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -9,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::exit::Failure;
+use super::files::{self, quoted};
 use super::read::Format::{Digest, Reasons, State, Text};
 use super::read::{Column, Common, Objects, client, table, warn};
 use super::service::Service;
@@ -17,7 +17,6 @@ use crate::api::{Operation, Parsed, Resource};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::policy::MAX_FILE;
 use crate::domain::model::{EnvironmentName, PolicyName, Timestamp};
-use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]
@@ -31,25 +30,22 @@ pub(super) struct Policy {
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
     /// Show which artifacts of an environment would become compliant or non-compliant
-    Check(Check),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-struct Check {
-    /// Policy file
-    file: PathBuf,
-    /// Environment
-    #[arg(long, value_name = "NAME")]
-    environment: EnvironmentName,
-    /// Policy whose new version the file would be (default: it would be added)
-    #[arg(long, value_name = "NAME")]
-    policy: Option<PolicyName>,
-    /// Check the artifacts that ran at this time: a UTC date or a time (RFC 3339)
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    at: Option<Timestamp>,
-    #[command(flatten)]
-    common: Common,
+    #[command(after_help = EXAMPLES)]
+    Check {
+        /// Policy file
+        file: PathBuf,
+        /// Environment
+        #[arg(long, value_name = "NAME")]
+        environment: EnvironmentName,
+        /// Policy whose new version the file would be (default: it would be added)
+        #[arg(long, value_name = "NAME")]
+        policy: Option<PolicyName>,
+        /// Check the artifacts that ran at this time: a UTC date or a time (RFC 3339)
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        at: Option<Timestamp>,
+        #[command(flatten)]
+        common: Common,
+    },
 }
 
 const EXAMPLES: &str = "\
@@ -77,46 +73,33 @@ const EFFECT: &[Column] = &[
     Column::new("REASON", "/reasons", Reasons),
 ];
 
-/// The policy file is not readable.
 #[derive(Debug, thiserror::Error)]
-enum FileError {
-    #[error("failed to read \"{}\"", Escaped(&.0.display().to_string()))]
-    Read(PathBuf, #[source] io::Error),
-    #[error("\"{}\" is not a policy file: expected text in UTF-8", Escaped(&.0.display().to_string()))]
-    Encoding(PathBuf),
-}
+#[error("{} is not a policy file: expected text in UTF-8", quoted(.0))]
+struct InvalidEncoding(PathBuf);
 
 impl Policy {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let PolicyCommand::Check(check) = &self.command;
-        check.run(&self.service).await
-    }
-}
-
-impl Check {
-    async fn run(&self, service: &Service) -> Result<(), Failure> {
+        let PolicyCommand::Check { file, environment, policy, at, common } = &self.command;
         let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
-        let bytes = read_up_to(limit, &self.file)
-            .map_err(|error| Failure::usage(FileError::Read(self.file.clone(), error)))?;
-        let file =
-            String::from_utf8(bytes).map_err(|_| Failure::usage(FileError::Encoding(self.file.clone())))?;
-        let client = client(service)?;
-        let about = Resource::Environment(self.environment.as_str());
+        let bytes = files::read(limit, file, "").map_err(Failure::usage)?;
+        let text = String::from_utf8(bytes).map_err(|_| Failure::usage(InvalidEncoding(file.clone())))?;
+        let client = client(&self.service)?;
+        let about = Resource::Environment(environment.as_str());
         let operation = Operation::new(about, &["policies", "check"]);
         let body = json!({
-            "policy_file": file, "environment_name": self.environment,
-            "policy_name": self.policy.as_ref().map(PolicyName::as_str), "at": self.at,
+            "policy_file": text, "environment_name": environment,
+            "policy_name": policy.as_ref().map(PolicyName::as_str), "at": at,
         });
         let send = async || client.change(Method::POST, &operation, Some(&body)).await;
         let Parsed { value, raw }: Parsed<PolicyEffect> =
-            self.common.requests.retry(&client, "checking the policy", about, send).await?;
-        self.common.output.print(&raw, || table(EFFECT, &value.artifacts.0))?;
+            common.requests.retry(&client, "checking the policy", about, send).await?;
+        common.output.print(&raw, || table(EFFECT, &value.artifacts.0))?;
         warn(&raw, "/warning");
         tracing::info!(
             "{} of {} artifacts change; {}: {} before, {} after",
             value.changed_total,
             value.artifacts_total,
-            self.environment,
+            environment,
             Escaped(&value.before),
             Escaped(&value.after)
         );

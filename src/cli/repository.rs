@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::exit::Failure;
-use super::read::client;
+use super::read::{change, client};
 use super::service::Service;
 use crate::api::{Operation, Resource};
 use crate::domain::model::{Provider, RepositoryName, at_provider};
@@ -52,17 +52,14 @@ impl Repository {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let (Change::Close(target) | Change::Reopen(target)) = &self.change;
         let is_closed = matches!(self.change, Change::Close(_));
-        let (client, Target { repository, provider }) = (client(&self.service)?, target);
+        let Target { repository, provider } = target;
         let about = Resource::Repository(repository.as_str());
-        let change = if is_closed { "close" } else { "reopen" };
-        let operation = Operation::new(about, &["repos", change, repository.as_str()]);
+        let verb = if is_closed { "close" } else { "reopen" };
+        let operation = Operation::new(about, &["repos", verb, repository.as_str()]);
         let operation = operation.with("provider", provider.as_ref().map(Provider::as_str));
-        client.change::<Value>(Method::PUT, &operation, None).await.map_err(|error| {
-            let hint = client.hint(&error, about);
-            Failure::from(error).with_hint(hint)
-        })?;
-        let change = if is_closed { "closed" } else { "reopened" };
-        tracing::info!("{change} the repository {repository}{}", at_provider(provider.as_ref()));
+        change::<Value>(&client(&self.service)?, Method::PUT, &operation, None).await?;
+        let done = if is_closed { "closed" } else { "reopened" };
+        tracing::info!("{done} the repository {repository}{}", at_provider(provider.as_ref()));
         Ok(())
     }
 }

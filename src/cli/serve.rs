@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::Args;
 use ipnet::IpNet;
@@ -11,7 +10,7 @@ use url::Url;
 
 use super::exit::{Exit, Failure};
 use super::values::{address, integer, non_empty};
-use crate::domain::escape::Escaped;
+use crate::domain::escape::quoted_url;
 use crate::process::listener::Bounds;
 use crate::process::machine;
 use crate::process::signals;
@@ -50,8 +49,8 @@ pub(super) struct Serve {
     public_url: Option<String>,
     /// Internal networks of notification targets and issuers, such as 10.1.0.0/16, separated by commas; all others are
     /// denied
-    #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL")]
-    allow_internal: Vec<Network>,
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL", value_parser = network)]
+    allow_internal: Vec<IpNet>,
     /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs, and statements
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_SIGNING_KEY")]
     signing_key: Option<OsString>,
@@ -67,24 +66,10 @@ pub(super) struct Serve {
     max_invalid_tokens: u32,
 }
 
-/// A network, or `None` for an empty variable.
-#[derive(Debug, Clone, Copy)]
-struct Network(Option<IpNet>);
-
-impl FromStr for Network {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let address = || text.parse::<IpAddr>().map(IpNet::from);
-        match text.trim() {
-            "" => Ok(Self(None)),
-            text => text
-                .parse()
-                .or_else(|_| address())
-                .map(|network| Self(Some(network)))
-                .map_err(|_| "expected a network such as 10.1.0.0/16, or an address"),
-        }
-    }
+fn network(text: &str) -> Result<IpNet, &'static str> {
+    let text = text.trim();
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    network.map_err(|_| "expected a network such as 10.1.0.0/16, or an address")
 }
 
 const DATABASE: &str = "Database URL: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE \
@@ -186,7 +171,7 @@ impl Serve {
             bounds: Bounds::default().within_file_limit(),
             timeouts: Timeouts::default(),
             signing_key: non_empty(self.signing_key.as_ref()).map(PathBuf::from),
-            allowed_internal: self.allow_internal.iter().filter_map(|network| network.0).collect(),
+            allowed_internal: self.allow_internal.clone(),
         })
     }
 
@@ -219,10 +204,7 @@ fn database_url(
 }
 
 fn public_url(text: &str) -> Result<Url, ServeError> {
-    let invalid = || {
-        let is_secret = text.contains(['@', '?']);
-        ServeError::PublicUrl(if is_secret { "(redacted)".into() } else { format!("\"{}\"", Escaped(text)) })
-    };
+    let invalid = || ServeError::PublicUrl(quoted_url(text));
     let url: Url = text.parse().map_err(|_| invalid())?;
     let is_plain = matches!(url.scheme(), "http" | "https")
         && url.username().is_empty()
@@ -250,10 +232,7 @@ impl From<StartError> for Failure {
                 | store::Error::Migrate(_)
                 | store::Error::Pooler(_)
                 | store::Error::Password(..) => Exit::Usage,
-                store::Error::Failed(_)
-                | store::Error::PageTooLarge
-                | store::Error::Unreadable(_)
-                | store::Error::Serialize(_) => Exit::Unexpected,
+                _ => Exit::Unexpected,
             },
             StartError::Address(_) => Exit::Unexpected,
         };

@@ -13,7 +13,7 @@ use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
 use crate::domain::model::{InvalidName, OrganizationName};
 
 /// Options of every command that calls the service, and of its subcommands.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Compliance service")]
 pub(super) struct Service {
     /// URL of the service, without /api/v2

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::exit::Failure;
 use super::output::Output;
 use super::read::Format::{Ago, Text};
-use super::read::{Column, Common, client, fields};
+use super::read::{Column, Common, change, client, fields, organization};
 use super::service::Service;
 use super::values::time;
-use crate::api::{self, Client, Operation, Parsed, Resource};
+use crate::api::{Client, Operation, Parsed, Resource};
 use crate::domain::evidence::access::Role;
 use crate::domain::model::{Timestamp, TokenName};
 
@@ -27,15 +27,20 @@ pub(super) struct Token {
 #[derive(Debug, Subcommand)]
 enum TokenCommand {
     /// Create a token, and print it once
+    #[command(after_help = CREATE_EXAMPLE)]
     Create(Create),
     /// List the tokens, without their secrets; those of the bootstrap file have no creator
-    List(List),
+    #[command(after_help = LIST_EXAMPLE)]
+    List(Common),
     /// Revoke a token that was created with `token create`
-    Revoke(Revoke),
+    #[command(after_help = REVOKE_EXAMPLE)]
+    Revoke {
+        /// Name of the token
+        token: TokenName,
+    },
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = CREATE_EXAMPLE)]
 struct Create {
     /// Name of the token, shown as the author of its reports, attestations and approvals
     name: TokenName,
@@ -56,20 +61,6 @@ struct Create {
     expires: Option<Timestamp>,
     #[command(flatten)]
     output: Output,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = LIST_EXAMPLE)]
-struct List {
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = REVOKE_EXAMPLE)]
-struct Revoke {
-    /// Name of the token
-    token: TokenName,
 }
 
 const CREATE_EXAMPLE: &str = "\
@@ -119,26 +110,21 @@ impl Token {
         let service = &self.service;
         match &self.command {
             TokenCommand::Create(create) => create.run(&client(service)?).await,
-            TokenCommand::Revoke(Revoke { token }) => {
-                let client = client(service)?;
+            TokenCommand::List(common) => {
+                common.list(service, &organization(&["tokens"]), "token", LISTED).await
+            }
+            TokenCommand::Revoke { token } => {
                 let about = Resource::Named("token", token.as_str());
                 let operation = Operation::new(about, &["tokens", token.as_str()]);
-                let revoked = client.change::<Value>(Method::DELETE, &operation, None).await;
-                revoked.map_err(|error| failure(&client, error, about))?;
+                change::<Value>(&client(service)?, Method::DELETE, &operation, None).await?;
                 tracing::info!("revoked the token {token}");
                 Ok(())
-            }
-            TokenCommand::List(List { common }) => {
-                common
-                    .list(service, &Operation::new(Resource::Organization, &["tokens"]), "token", LISTED)
-                    .await
             }
         }
     }
 }
 
 impl Create {
-    /// Not retried: if a response is lost, its token is too.
     async fn run(&self, client: &Client) -> Result<(), Failure> {
         let Self { name, role, environment, flow, creates, expires, output } = self;
         let token = json!({
@@ -146,15 +132,8 @@ impl Create {
             "expires_at": expires,
         });
         let operation = Operation::new(Resource::Named("token", name.as_str()), &["tokens"]);
-        let created: Parsed<Created> = client
-            .change(Method::POST, &operation, Some(&token))
-            .await
-            .map_err(|error| failure(client, error, operation.about))?;
+        // Not retried: if a response is lost, its token is too.
+        let created: Parsed<Created> = change(client, Method::POST, &operation, Some(&token)).await?;
         output.print(&created.raw, || fields(CREATED, &created.raw))
     }
-}
-
-fn failure(client: &Client, error: api::Error, about: Resource<'_>) -> Failure {
-    let hint = client.hint(&error, about);
-    Failure::from(error).with_hint(hint)
 }

@@ -46,6 +46,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a duration above 0 and of at most 24h".to_owned())
 }
 
+/// Parses a duration of at least one second, to bound the request rate.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        interval if interval < Duration::from_secs(1) => Err("expected at least 1s".to_owned()),
+        interval => Ok(interval),
+    }
+}
+
 /// Parses a name and a URL.
 pub(super) fn named_url(text: &str) -> Result<(String, String), String> {
     let (name, url) = pair(text)?;

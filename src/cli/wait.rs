@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::exit::{Exit, Failure};
 use super::fingerprints::Fingerprints;
-use super::output::{Progress, ago, now};
+use super::output::{ago, now};
 use super::service::Service;
-use super::values::duration;
+use super::values::{duration, interval};
 use crate::api::{self, Client, LiveArtifacts, Resource, seed};
 use crate::domain::escape::Escaped;
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::retry::{Retryable, StatusClass, retry_after};
-use crate::domain::wait::{ArtifactWait, Missing, QueryFailure, RunningArtifact, Until};
+use crate::domain::retry::{Backoff, Retryable, StatusClass, retry_after};
+use crate::domain::wait::{ArtifactWait, Missing, RunningArtifact, Until};
 use crate::process::error_causes;
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(super) struct Wait {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: Duration,
     /// Polling interval, at least 1s
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = every)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = interval)]
     every: Duration,
     #[command(flatten)]
     service: Service,
@@ -80,43 +80,48 @@ impl Wait {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
         let client = self.service.client("wait", api::Timeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
-        let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone(), self.every, seed());
-        let progress = Progress::start();
+        let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone());
+        let backoff = Backoff::default();
+        let mut delays = None;
         let start = Instant::now();
         let left = || self.timeout.saturating_sub(start.elapsed());
         let mut failed = None;
         loop {
             let pause = match timeout(left(), self.request(&client)).await {
                 Ok(Ok(live)) => {
-                    failed = None;
-                    let (is_first, running) =
-                        (waiting.missing().is_none(), live.running().collect::<Vec<_>>());
+                    (failed, delays) = (None, None);
+                    let is_first = waiting.missing().is_none();
+                    let running: Vec<_> = live.running().collect();
                     let has_changed = waiting.update(&running);
                     if is_first && (self.gone || !waiting.is_complete()) {
                         let others = self.other_providers(&client, &running, left()).await;
-                        self.check_ambiguity(others, &progress)?;
-                    }
-                    if has_changed && !waiting.is_complete() {
-                        let missing = describe(waiting.missing().unwrap_or_default());
-                        progress.log(&format!("waiting: {missing}"));
+                        self.check_ambiguity(others)?;
                     }
                     if waiting.is_complete() {
-                        progress.end();
                         tracing::info!("{}", waiting.summary());
                         return Ok(());
+                    }
+                    if has_changed {
+                        let missing = waiting.missing().unwrap_or_default();
+                        tracing::info!("waiting: {}", describe(missing));
                     }
                     self.every
                 }
                 Ok(Err(error)) => {
+                    // The service may be restarting: it knew the repository before.
+                    let may_return = waiting.missing().is_some() && is_unknown(&error);
+                    if !error.is_transient() && !may_return {
+                        let about = Resource::Repository(self.repository.as_str());
+                        return Err(Failure::request(&client, about, error));
+                    }
                     let requested =
                         error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
-                    let Some(pause) = waiting.retry_delay(kind(&error), requested) else {
-                        let hint = client.hint(&error, Resource::Repository(self.repository.as_str()));
-                        return Err(Failure::from(error).with_hint(hint));
-                    };
+                    let delays = delays.get_or_insert_with(|| backoff.delays(seed()));
+                    let delay = delays.next().unwrap_or(backoff.max).max(self.every);
+                    let pause = backoff.with_retry_after(delay, requested);
                     let seconds = pause.min(left()).as_secs_f32();
                     let causes = error_causes::describe(&error);
-                    progress.log(&format!("request failed, retrying in {seconds:.1} s: {causes}"));
+                    tracing::info!("request failed, retrying in {seconds:.1} s: {causes}");
                     failed = Some(error);
                     pause
                 }
@@ -166,7 +171,7 @@ impl Wait {
     }
 
     /// Fails `--gone` if another provider may host the artifacts; warns otherwise.
-    fn check_ambiguity(&self, others: Vec<Provider>, progress: &Progress) -> Result<(), Failure> {
+    fn check_ambiguity(&self, others: Vec<Provider>) -> Result<(), Failure> {
         if others.is_empty() {
             return Ok(());
         }
@@ -175,7 +180,7 @@ impl Wait {
             let hint = "select the repository with --provider".to_owned();
             return Err(Failure::usage(ambiguous).with_hint(Some(hint)));
         }
-        progress.warn(&format!("{ambiguous}; select one with --provider"));
+        tracing::warn!("{ambiguous}; select one with --provider");
         Ok(())
     }
 
@@ -213,13 +218,9 @@ impl Wait {
     }
 }
 
-fn kind(error: &api::Error) -> QueryFailure {
-    match error {
-        error if error.is_transient() => QueryFailure::Transient,
-        error if error.class() == Some(StatusClass::NotFound) => QueryFailure::Unknown,
-        api::Error::UnexpectedResponse { .. } => QueryFailure::Unknown,
-        _ => QueryFailure::Permanent,
-    }
+/// Whether the repository is unknown, or another kind of server responded.
+fn is_unknown(error: &api::Error) -> bool {
+    error.class() == Some(StatusClass::NotFound) || matches!(error, api::Error::UnexpectedResponse { .. })
 }
 
 /// Formats a duration as the option accepts it: `10m`.
@@ -242,9 +243,4 @@ fn describe(missing: &[Missing]) -> String {
     let mut parts: Vec<_> = described.iter().map(ToString::to_string).collect();
     parts.extend((!more.is_empty()).then(|| format!("and {} more", more.len())));
     parts.join("; ")
-}
-
-fn every(text: &str) -> Result<Duration, String> {
-    let every = duration(text)?;
-    if every < Duration::from_secs(1) { Err("expected at least 1s".to_owned()) } else { Ok(every) }
 }

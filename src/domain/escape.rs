@@ -38,6 +38,12 @@ pub fn shortened(text: &str, limit: usize) -> String {
     }
 }
 
+/// A URL in a message; one that may contain a password is not shown.
+#[must_use]
+pub fn quoted_url(url: &str) -> String {
+    if url.contains(['@', '?']) { "(redacted)".to_owned() } else { format!("\"{}\"", Escaped(url)) }
+}
+
 /// Replaces a secret in a text by `mark`, also if some of its characters are escaped as in JSON or URLs.
 #[must_use]
 pub fn redact_secret(text: &str, secret: &str, mark: &str) -> String {

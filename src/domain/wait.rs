@@ -1,13 +1,11 @@
-//! The state of `supercargo wait`: which artifacts are missing, and when to query again.
+//! The state of `supercargo wait`: which artifacts are missing.
 //!
-//! Called by `cli::wait` with each response or error. Pure.
+//! Called by `cli::wait` with each response. Pure.
 
 use std::fmt;
-use std::time::Duration;
 
 use super::escape::Escaped;
 use super::model::{EnvironmentName, Fingerprint, Timestamp};
-use super::retry::Backoff;
 
 /// The awaited condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,45 +29,21 @@ pub struct RunningArtifact<'a> {
     pub last_report: Option<Timestamp>,
 }
 
-/// Why a query failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryFailure {
-    /// A retry may succeed.
-    Transient,
-    /// The repository is unknown, or another kind of server responded.
-    Unknown,
-    /// A retry would fail again.
-    Permanent,
-}
-
 /// A wait in progress.
 #[derive(Debug)]
 pub struct ArtifactWait {
     until: Until,
     wanted: Vec<Fingerprint>,
     environments: Vec<EnvironmentName>,
-    interval: Duration,
-    backoff: Backoff,
-    /// Consecutive failed queries.
-    failures: usize,
     missing: Option<Vec<Missing>>,
     was_missing: bool,
-    seed: u64,
 }
 
 impl ArtifactWait {
     /// Starts a wait. Without environments, all environments count.
     #[must_use]
-    pub fn new(
-        until: Until,
-        wanted: Vec<Fingerprint>,
-        environments: Vec<EnvironmentName>,
-        interval: Duration,
-        seed: u64,
-    ) -> Self {
-        let backoff = Backoff::default();
-        let (failures, missing, was_missing) = (0, None, false);
-        Self { until, wanted, environments, interval, backoff, failures, missing, was_missing, seed }
+    pub fn new(until: Until, wanted: Vec<Fingerprint>, environments: Vec<EnvironmentName>) -> Self {
+        Self { until, wanted, environments, missing: None, was_missing: false }
     }
 
     /// Records the running artifacts. Returns whether the missing ones changed.
@@ -77,20 +51,8 @@ impl ArtifactWait {
         let now = missing(self.until, &self.wanted, &self.environments, running);
         let has_changed = self.missing.as_ref() != Some(&now);
         self.was_missing |= !now.is_empty();
-        self.failures = 0;
         self.missing = Some(now);
         has_changed
-    }
-
-    /// The delay until the query is retried; `None` if it should not be. A repository that is unknown after a
-    /// successful query is retried, since the service may be restarting.
-    pub fn retry_delay(&mut self, failure: QueryFailure, retry_after: Option<Duration>) -> Option<Duration> {
-        if failure == QueryFailure::Permanent || failure == QueryFailure::Unknown && self.missing.is_none() {
-            return None;
-        }
-        let delay = self.backoff.delays(self.seed).nth(self.failures).unwrap_or(self.backoff.max);
-        self.failures += 1;
-        Some(self.backoff.with_retry_after(delay.max(self.interval), retry_after))
     }
 
     /// The missing artifacts; `None` before the first response.
@@ -294,7 +256,7 @@ mod tests {
     }
 
     fn wait_until(until: Until) -> ArtifactWait {
-        ArtifactWait::new(until, vec![Fingerprint::from([1; 32])], Vec::new(), Duration::from_secs(5), 1)
+        ArtifactWait::new(until, vec![Fingerprint::from([1; 32])], Vec::new())
     }
 
     const RUNNING: [RunningArtifact<'_>; 1] = [RunningArtifact {
@@ -303,25 +265,6 @@ mod tests {
         is_silent: false,
         last_report: None,
     }];
-
-    #[test]
-    fn failed_query_is_retried_with_backoff() {
-        let mut waiting = wait_until(Until::Live);
-        assert_eq!(waiting.retry_delay(QueryFailure::Permanent, None), None);
-        assert_eq!(waiting.retry_delay(QueryFailure::Unknown, None), None, "no response before");
-        let delays: Vec<_> =
-            (0..8).map(|_| waiting.retry_delay(QueryFailure::Transient, None).unwrap().as_secs()).collect();
-        assert!(delays.iter().all(|delay| *delay >= 5) && delays[7] >= 30, "{delays:?}");
-        let hour = Some(Duration::from_hours(1));
-        assert_eq!(waiting.retry_delay(QueryFailure::Transient, hour), Some(Duration::from_mins(5)));
-        assert!(waiting.update(&RUNNING));
-        assert_eq!(
-            waiting.retry_delay(QueryFailure::Unknown, None),
-            Some(Duration::from_secs(5)),
-            "restarting"
-        );
-        assert_eq!(waiting.retry_delay(QueryFailure::Permanent, None), None);
-    }
 
     #[test]
     fn summary_distinguishes_gone_from_never_running() {

@@ -18,12 +18,12 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, filter};
 
 /// Format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
-    /// Timestamp (RFC 3339, UTC), level and message.
+    /// Plain text
     #[default]
     Text,
-    /// One JSON object per line.
+    /// One JSON object per line
     Json,
 }
 

@@ -28,7 +28,7 @@ fn attestation_is_a_form_with_data_json_first_and_the_file_second() {
     let (flow, trail) = ("web".parse().unwrap(), "a b%".parse().unwrap());
     let file = Attachment { name: "web.xml".to_owned(), content: "<testsuite/>".into() };
     let data = json!({"attestation_name": "x"}).to_string();
-    run(client(&server).attest_junit(&flow, &trail, data, Some(file), |_| ())).unwrap();
+    run(client(&server).attest_junit(&flow, &trail, data, Some(file))).unwrap();
     let [request] = server.requests().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.query.as_str()), ("POST", ""));
     assert_eq!(request.path, "/api/v2/attestations/acme/web/trail/a%20b%25/junit");

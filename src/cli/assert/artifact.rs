@@ -2,13 +2,13 @@
 
 use clap::{ArgGroup, Args};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
-use crate::cli::output::{Cell, Table};
-use crate::cli::read::{Common, Objects, at, client, items, reason_text, text};
+use crate::cli::read::Format::{Compliant, Digest, Text};
+use crate::cli::read::{Column, Common, Objects, at, client, items, reason_text, table, text};
 use crate::cli::service::Service;
 use crate::domain::model::{EnvironmentName, FlowName, PolicyName};
 
@@ -62,12 +62,18 @@ struct PolicyResult {
     _status: String,
 }
 
+const CHECKS: &[Column] = &[
+    Column::new("DIGEST", "/artifact", Digest),
+    Column::new("CHECK", "/check", Text),
+    Column::new("RESULT", "/is_compliant", Compliant),
+    Column::new("REASON", "/reason", Text),
+];
+
 impl Artifact {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let artifacts = self.artifacts.read().map_err(Failure::usage)?;
         let client = client(service)?;
-        let (mut answers, mut table) = (Vec::new(), Table::new(["DIGEST", "CHECK", "RESULT", "REASON"]));
-        let mut failed = Vec::new();
+        let (mut answers, mut rows, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for artifact in artifacts {
             let path = ["asserts", "fingerprint", &artifact.to_string()];
             let operation = Operation::new(Resource::Artifact(artifact), &path)
@@ -75,20 +81,15 @@ impl Artifact {
                 .with("policy_name", &self.policy)
                 .with("flow_name", &self.flow);
             let answer: Parsed<Assertion> = self.common.requests.get(&client, &operation).await?;
-            for (check, is_compliant, reason) in self.rows(&answer) {
-                table.row([
-                    Cell::digest(Some(artifact.to_string())),
-                    Cell::text(check),
-                    Cell::compliance(Some(is_compliant)),
-                    Cell::maybe(reason),
-                ]);
-            }
+            rows.extend(self.rows(&answer).into_iter().map(|(check, is_compliant, reason)| {
+                json!({"artifact": artifact, "check": check, "is_compliant": is_compliant, "reason": reason})
+            }));
             if !answer.value.compliant || self.lacks_policy(&answer.value) {
                 failed.push(artifact.to_string());
             }
             answers.push(answer.raw);
         }
-        self.common.output.print(&Value::from(answers), || table)?;
+        self.common.output.print(&Value::from(answers), || table(CHECKS, &rows))?;
         if failed.is_empty() { Ok(()) } else { Err(Failure::not_compliant(failed.join(", "))) }
     }
 

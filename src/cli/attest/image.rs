@@ -1,16 +1,14 @@
 //! Reads the digests of an image, of its index and its manifests, from the output of build tools.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::Value;
 
-use super::results::quoted;
+use crate::cli::files::{self, FileError, quoted};
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::live::collapse::digest_of;
 use crate::domain::model::{Fingerprint, ImageIndex, InvalidImageIndex, MAX_INDEX};
-use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
 pub(super) struct ImageFiles {
@@ -37,8 +35,8 @@ pub(super) struct ImageDigests {
 /// A file about an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImageError {
-    #[error("failed to read {}", quoted(.0))]
-    Read(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{} is not UTF-8", quoted(.0))]
     Text(PathBuf),
     #[error("{} is not an image index", quoted(.0))]
@@ -74,7 +72,7 @@ impl ImageFiles {
             image.add_layout(folder)?;
         }
         if let Some(path) = &self.image_index {
-            let bytes = read(MAX_INDEX as u64, path)?;
+            let bytes = files::read(MAX_INDEX as u64, path, "")?;
             let index = image.add_index(path, bytes)?;
             image.add(index.fingerprint);
             index.manifests.iter().for_each(|manifest| image.add(manifest.fingerprint));
@@ -104,7 +102,7 @@ impl ImageDigests {
     /// Adds the image of an image layout, whose `index.json` lists images and is not itself an index of the image.
     fn add_layout(&mut self, folder: &Path) -> Result<(), ImageError> {
         let path = folder.join("index.json");
-        let images = ImageIndex::parse(&read(MAX_INDEX as u64, &path)?);
+        let images = ImageIndex::parse(&files::read(MAX_INDEX as u64, &path, "")?);
         let mut blobs = images.map_err(|error| ImageError::Index(path, error))?.manifests;
         if blobs.len() != 1 {
             return Err(ImageError::Several(folder.to_owned(), blobs.len()));
@@ -116,7 +114,7 @@ impl ImageDigests {
                 return Err(ImageError::TooMany(folder.to_owned()));
             }
             let path = folder.join("blobs/sha256").join(blob.fingerprint.to_string());
-            let bytes = read(MAX_MANIFEST, &path)?;
+            let bytes = files::read(MAX_MANIFEST, &path, "")?;
             let digest = Fingerprint::from_content(&bytes);
             if digest != blob.fingerprint {
                 return Err(ImageError::Corrupt(path, digest));
@@ -132,7 +130,7 @@ impl ImageDigests {
 
     /// Adds the digest of the metadata of a build; those of several images, if it built several.
     fn add_metadata(&mut self, path: &Path) -> Result<(), ImageError> {
-        let metadata: Value = serde_json::from_slice(&read(MAX_METADATA, path)?)
+        let metadata: Value = serde_json::from_slice(&files::read(MAX_METADATA, path, "")?)
             .map_err(|error| ImageError::Json(path.to_owned(), error))?;
         let images =
             std::iter::once(&metadata).chain(metadata.as_object().into_iter().flat_map(|all| all.values()));
@@ -163,8 +161,4 @@ impl ImageDigests {
         }
         if is_empty { Err(ImageError::NoDigest(path.to_owned())) } else { Ok(()) }
     }
-}
-
-fn read(max_bytes: u64, path: &Path) -> Result<Vec<u8>, ImageError> {
-    read_up_to(max_bytes, path).map_err(|error| ImageError::Read(path.to_owned(), error))
 }

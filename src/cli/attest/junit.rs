@@ -1,7 +1,5 @@
 //! `attest junit`: builds the attestation from results, provenance and options, and sends it.
 
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,13 +11,13 @@ use super::facts::ProvenanceOptions;
 use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
 use crate::api::{self, Attachment, Client, Deadline, Operation, Resource, RetryError};
-use crate::cli::exit::Exit;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::files::{self, FileError, quoted};
 use crate::cli::fingerprints::Fingerprints;
-use crate::cli::output::{Cell, Output, Table, Upload, details};
+use crate::cli::output::{Cell, Output, Table, details};
 use crate::cli::service::Service;
 use crate::cli::values::{duration, named_url, pair, short_text, text};
-use crate::domain::attestation::provenance::{Fact, Facts, InvalidFact, Provenance};
+use crate::domain::attestation::provenance::{Fact, Facts, Provenance};
 use crate::domain::escape::{Escaped, shortened};
 use crate::domain::evidence::verdict;
 use crate::domain::model::{
@@ -27,7 +25,6 @@ use crate::domain::model::{
     JunitResult, ShortText, Text, TrailName, pluralize,
 };
 use crate::domain::retry::{Backoff, StatusClass};
-use crate::process::files::read_up_to;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -101,32 +98,15 @@ Examples:
 #[derive(Debug, thiserror::Error)]
 enum AttestError {
     #[error(transparent)]
-    Fact(#[from] InvalidFact),
-    #[error("failed to read \"{}\" (--user-data)", Escaped(&.0.display().to_string()))]
-    UserData(PathBuf, #[source] io::Error),
-    #[error("invalid user data \"{}\" (--user-data)", Escaped(&.0.display().to_string()))]
+    File(#[from] FileError),
+    #[error("invalid user data {} (--user-data)", quoted(.0))]
     InvalidUserData(PathBuf, #[source] InvalidObject),
     #[error("invalid {0}")]
     Pairs(&'static str, #[source] InvalidObject),
     #[error("{} sets \"{}\" twice", .0, Escaped(.1))]
     Duplicate(&'static str, String),
-    #[error("failed to encode the attestation as JSON")]
-    Json(#[from] serde_json::Error),
-    #[error("not all tests passed: {0}{1}")]
-    Failing(String, UncountedFailures),
-}
-
-/// Failures that suites report beyond those of their test cases.
-#[derive(Debug)]
-struct UncountedFailures(u64);
-
-impl fmt::Display for UncountedFailures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => Ok(()),
-            more => write!(f, "; suites report {more} further failures"),
-        }
-    }
+    #[error("not all tests passed: {0}")]
+    Failing(String),
 }
 
 /// Maximum size of a file of user data, in bytes.
@@ -155,12 +135,13 @@ impl Junit {
         let is_passing = verdict::passes(&attestation.own.junit_results) && found.mismatches.is_empty();
         if self.fail_on_failures && !is_passing {
             let more = found.mismatches.iter().map(|(_, mismatch)| mismatch.declared - mismatch.counted);
-            let more = more.fold(0, u64::saturating_add);
-            return Err(Failure::new(
-                AttestError::Failing(summary(&total), UncountedFailures(more)),
-                None,
-                Exit::Failing,
-            ));
+            // Failures that suites report beyond those of their test cases.
+            let more = match more.fold(0, u64::saturating_add) {
+                0 => String::new(),
+                more => format!("; suites report {more} further failures"),
+            };
+            let error = AttestError::Failing(summary(&total) + &more);
+            return Err(Failure::new(error, None, Exit::Failing));
         }
         Ok(())
     }
@@ -184,10 +165,11 @@ impl Junit {
         let new: Vec<_> = new.copied().collect();
         let mut artifacts = artifacts.into_iter().chain(new);
         let Provenance { commit, repository, origin_url, skipped } =
-            Provenance::from_facts(facts).map_err(|error| Failure::usage(AttestError::Fact(error)))?;
+            Provenance::from_facts(facts).map_err(Failure::usage)?;
         for fact in skipped {
             tracing::warn!("{fact}; omitted");
         }
+        let user_data = self.user_data.as_deref().map(user_data).transpose();
         let artifact_fingerprint = artifacts.next();
         let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
         let fields = AttestationFields {
@@ -200,13 +182,7 @@ impl Junit {
             repo_info: repository,
             external_urls: object("--external-url", &self.external_url).map_err(Failure::usage)?,
             annotations: object("--annotate", &self.annotate).map_err(Failure::usage)?,
-            user_data: self
-                .user_data
-                .as_deref()
-                .map(user_data)
-                .transpose()
-                .map_err(Failure::usage)?
-                .map(AnyJson::from),
+            user_data: user_data.map_err(Failure::usage)?.map(AnyJson::from),
         };
         Ok(JunitAttestation { fields, own: JunitFields { junit_results: results } })
     }
@@ -217,7 +193,7 @@ impl Junit {
         found: &TestResults,
         facts: &Facts,
     ) -> Result<(), Failure> {
-        let raw = serde_json::to_value(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
+        let raw = serde_json::to_value(attestation).map_err(Failure::unexpected)?;
         self.output.print(&raw, || self.table(attestation, found, facts))
     }
 
@@ -271,16 +247,11 @@ impl Junit {
         image: &ImageDigests,
         attachment: Option<Attachment>,
     ) -> Result<(), Failure> {
-        let data =
-            serde_json::to_string(attestation).map_err(|e| Failure::unexpected(AttestError::Json(e)))?;
-        let bytes = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
+        let data = serde_json::to_string(attestation).map_err(Failure::unexpected)?;
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let failure = |error: RetryError<api::Error>| {
-            let hint = error.last().and_then(|error| client.hint(error, Resource::Flow(self.flow.as_str())));
-            Failure::from(error).with_hint(hint)
-        };
+        let about = Resource::Flow(self.flow.as_str());
+        let failure = |error: RetryError<api::Error>| Failure::request(client, about, error);
         for (index, document) in &image.indexes {
-            let about = Resource::Flow(self.flow.as_str());
             let operation = Operation::new(about, &["artifacts", self.flow.as_str(), "image-index"]);
             let body = json!({"fingerprint": index, "document": document});
             let record =
@@ -294,11 +265,8 @@ impl Junit {
                 recorded => recorded.map_err(failure)?,
             }
         }
-        let attest = async || {
-            let upload = Upload::start(bytes);
-            let on_progress = upload.on_progress();
-            client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone(), on_progress).await
-        };
+        let attest =
+            async || client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone()).await;
         deadline.retry("the attestation", attest).await.map_err(failure)
     }
 }
@@ -315,8 +283,8 @@ fn warn(found: &TestResults, attestation: &JunitAttestation) {
         let suite =
             if mismatch.suite.is_empty() { "a suite" } else { &*format!("the suite \"{}\"", mismatch.suite) };
         tracing::warn!(
-            "\"{}\": {} reports {} failures, but its test cases contain {}",
-            Escaped(&path.display().to_string()),
+            "{}: {} reports {} failures, but its test cases contain {}",
+            quoted(path),
             Escaped(suite),
             mismatch.declared,
             mismatch.counted
@@ -364,8 +332,7 @@ fn unreadable(error: ResultsError) -> Failure {
 }
 
 fn user_data(path: &Path) -> Result<FreeForm, AttestError> {
-    let bytes =
-        read_up_to(MAX_USER_DATA, path).map_err(|error| AttestError::UserData(path.to_owned(), error))?;
+    let bytes = files::read(MAX_USER_DATA, path, " (--user-data)")?;
     let object = FreeForm::new(String::from_utf8_lossy(&bytes).trim());
     object.map_err(|error| AttestError::InvalidUserData(path.to_owned(), error))
 }

@@ -13,8 +13,8 @@ use flate2::{Compression, GzBuilder};
 use walkdir::WalkDir;
 
 use crate::api::Attachment;
+use crate::cli::files::{FileError, quoted};
 use crate::domain::attestation::junit::{self, CountMismatch, JunitError, Problem};
-use crate::domain::escape::Escaped;
 use crate::domain::model::{JunitResult, Text};
 use crate::process::files::read_up_to;
 
@@ -52,8 +52,8 @@ pub(super) enum ResultsError {
     NoResults(PathBuf),
     #[error("invalid pattern {}", quoted(.0))]
     Pattern(PathBuf, #[source] glob::PatternError),
-    #[error("failed to read {}", quoted(.0))]
-    Read(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("{} is too large: must be at most {MAX_RESULTS} bytes, got at least {}", quoted(.0), .1)]
     TooLarge(PathBuf, u64),
     #[error("failed to parse {} as JUnit XML", quoted(.0))]
@@ -172,7 +172,7 @@ fn walk(
     for entry in WalkDir::new(folder).max_depth(max_depth).sort_by_file_name() {
         let entry = entry.map_err(|error| {
             let path = error.path().unwrap_or(folder).to_owned();
-            ResultsError::Read(path, error.into())
+            FileError::Read(path, "", error.into())
         })?;
         if filter(entry.path()) && entry.path().is_file() {
             files.push(entry.into_path());
@@ -182,7 +182,7 @@ fn walk(
 }
 
 fn read_results(path: &Path) -> Result<Vec<u8>, ResultsError> {
-    let unreadable = |error| ResultsError::Read(path.to_owned(), error);
+    let unreadable = |error| FileError::Read(path.to_owned(), "", error);
     let size = fs::metadata(path).map_err(unreadable)?.len();
     let too_large = || ResultsError::TooLarge(path.to_owned(), size);
     if size > MAX_RESULTS {
@@ -190,7 +190,7 @@ fn read_results(path: &Path) -> Result<Vec<u8>, ResultsError> {
     }
     read_up_to(MAX_RESULTS, path).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => too_large(),
-        _ => unreadable(error),
+        _ => unreadable(error).into(),
     })
 }
 
@@ -302,8 +302,4 @@ impl Write for BoundedBuffer {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-pub(super) fn quoted(path: &Path) -> String {
-    format!("\"{}\"", Escaped(&path.display().to_string()))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::data::{self, Data, Image, PODS, hash};
 use super::error::Result;
@@ -118,11 +119,7 @@ fn pod(environment: &str, image: &Image, version: &str, number: usize, created: 
 }
 
 fn uid(text: &str) -> String {
-    let mut uid = hash(text, 32);
-    for place in [20, 16, 12, 8] {
-        uid.insert(place, '-');
-    }
-    uid
+    Uuid::parse_str(&hash(text, 32)).unwrap_or_default().to_string()
 }
 
 #[cfg(test)]

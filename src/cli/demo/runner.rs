@@ -37,10 +37,7 @@ impl Runner {
             base_url: Some(base_url),
             org: Some(ORGANIZATION.to_owned()),
             token_file: Some(token.into()),
-            oidc: None,
-            oidc_audience: None,
-            ca_file: None,
-            allow_http: false,
+            ..Service::default()
         };
         Ok(Self { run, client: service.client("demo", Timeouts::default())?, options })
     }

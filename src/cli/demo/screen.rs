@@ -47,22 +47,7 @@ impl<W: Write> Screen<W> {
     /// A command to paste. Its words are printed as they are: the caller quotes them where a shell needs it.
     pub(super) fn command(&mut self, words: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
         let width = self.width(" \\".len() + 2);
-        let is_option = |word: &str| word.starts_with("--") && !word.contains(' ');
-        let mut parts: Vec<String> = Vec::new();
-        for word in words {
-            let word = word.as_ref();
-            match parts.last_mut() {
-                // An option stays beside its value if both fit.
-                Some(option)
-                    if is_option(option) && !is_option(word) && option.len() + word.len() < width =>
-                {
-                    option.push(' ');
-                    option.push_str(word);
-                }
-                _ => parts.push(word.to_owned()),
-            }
-        }
-        let lines = wrap(parts, width);
+        let lines = wrap(words, width);
         for (n, line) in lines.iter().enumerate() {
             let indent = if n == 0 { "" } else { "  " };
             let end = if n + 1 < lines.len() { " \\" } else { "" };

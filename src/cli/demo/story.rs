@@ -7,6 +7,7 @@
 use std::io::Stdout;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
@@ -15,12 +16,14 @@ use super::error::{DemoError, Ended, Result};
 use super::history::History;
 use super::runner::Runner;
 use super::screen::{Screen, quoted};
-use crate::api::{EmbeddedArtifact, JoinedArtifact, Operation, Resource};
+use crate::api::EmbeddedArtifact;
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, Table, details};
+use crate::cli::output::{Cell, details};
+use crate::cli::read::Format::{Commit, Digest, State, Text};
+use crate::cli::read::{Column, organization, row, table};
 use crate::domain::escape::Escaped;
-use crate::domain::evidence::notification::Content;
-use crate::domain::model::{Fingerprint, Page};
+use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS};
+use crate::domain::model::Page;
 
 /// All steps.
 pub(super) const STEPS: &str = include_str!("data/story.txt");
@@ -37,8 +40,28 @@ const REPORT_INTERVAL: Duration = Duration::from_mins(10);
 /// The timeout for a notification about a change.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Length of a shortened digest.
-const DIGEST_DIGITS: usize = 12;
+const RUNNING: &[Column] = &[
+    Column::new("ENV", "/environment", Text),
+    Column::new("IMAGE", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("COMMIT", "/commit", Commit),
+    Column::new("TESTS", "/tests", State),
+];
+
+const CHANGES: &[Column] = &[
+    Column::new("", "/sign", Text),
+    Column::new("IMAGE", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("COMMIT", "/commit", Commit),
+    Column::new("TESTS", "/tests", State),
+];
+
+const COMPLIANCE: &[Column] = &[
+    Column::new("ENV", "/environment", Text),
+    Column::new("IMAGE", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("COMPLIANCE", "/compliance", State),
+];
 
 pub(super) struct Story<'a> {
     pub(super) screen: &'a mut Screen<Stdout>,
@@ -48,17 +71,7 @@ pub(super) struct Story<'a> {
     /// The values of the scripts' variables.
     pub(super) values: Vec<(&'static str, String)>,
     /// Running artifacts as last printed.
-    pub(super) shown: Vec<ArtifactRow>,
-}
-
-/// An artifact that runs in an environment.
-pub(super) struct ArtifactRow {
-    environment: String,
-    digest: Option<Fingerprint>,
-    compliance: String,
-    snapshot: Option<u64>,
-    /// Image, digest, commit, and whether all trails of the digest are compliant.
-    cells: [Cell; 4],
+    pub(super) shown: Vec<Value>,
 }
 
 impl Story<'_> {
@@ -84,14 +97,20 @@ impl Story<'_> {
                         self.screen.result("replayed: production, staging, warehouse and sandbox")?;
                     }
                 }
-                ("=", "running") => self.show_running().await?,
+                ("=", "running") => {
+                    self.shown = self.live_artifacts(&REPOSITORIES).await?;
+                    self.screen.table(&table(RUNNING, &self.shown))?;
+                }
                 ("=", "changes") => self.show_changes().await?,
                 ("=", "unchanged") => {
                     let last = latest(&self.live_artifacts(&REPOSITORIES).await?);
                     let text = format!("snapshot {last} is still current: the service compared two hashes");
                     self.screen.result(text)?;
                 }
-                ("=", "compliance") => self.show_compliance().await?,
+                ("=", "compliance") => {
+                    let rows = self.live_artifacts(&["web"]).await?;
+                    self.screen.table(&table(COMPLIANCE, &rows))?;
+                }
                 ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
                     let missing = DemoError::TimedOut("no signed notification arrived", NOTIFICATION_TIMEOUT);
@@ -126,38 +145,15 @@ impl Story<'_> {
         }
     }
 
-    async fn show_running(&mut self) -> Result<()> {
-        self.shown = self.live_artifacts(&REPOSITORIES).await?;
-        let mut table = Table::new(["ENV", "IMAGE", "DIGEST", "COMMIT", "TESTS"]);
-        for row in &self.shown {
-            table.row([Cell::text(&row.environment)].into_iter().chain(row.cells.clone()));
-        }
-        Ok(self.screen.table(&table)?)
-    }
-
     /// Shows the difference from the last printed artifacts.
     async fn show_changes(&mut self) -> Result<()> {
         let after = self.live_artifacts(&REPOSITORIES).await?;
         let before = std::mem::take(&mut self.shown);
         let (old, new) = (latest(&before), latest(&after));
         self.screen.result(format_args!("snapshot {new} replaced snapshot {old}"))?;
-        let mut table = Table::new(["", "IMAGE", "DIGEST", "COMMIT", "TESTS"]);
-        let gone = before.iter().filter(|row| !contains(&after, row)).map(|row| ("-", row));
-        let new = after.iter().filter(|row| !contains(&before, row)).map(|row| ("+", row));
-        for (sign, row) in gone.chain(new) {
-            table.row([Cell::text(sign)].into_iter().chain(row.cells.clone()));
-        }
-        Ok(self.screen.table(&table)?)
-    }
-
-    async fn show_compliance(&mut self) -> Result<()> {
-        let mut table = Table::new(["ENV", "IMAGE", "DIGEST", "COMPLIANCE"]);
-        for ArtifactRow { environment, compliance, cells: [image, digest, ..], .. } in
-            self.live_artifacts(&["web"]).await?
-        {
-            table.row([Cell::text(environment), image, digest, Cell::state(&compliance)]);
-        }
-        Ok(self.screen.table(&table)?)
+        let mut rows = only_in(before.clone(), &after, "-");
+        rows.extend(only_in(after, &before, "+"));
+        Ok(self.screen.table(&table(CHANGES, &rows))?)
     }
 
     fn show_notification(&mut self, content: &Content) -> Result<()> {
@@ -169,7 +165,7 @@ impl Story<'_> {
             ("environment", Cell::text(format!("{environment}, snapshot {snapshot_index}"))),
         ];
         for artifact in artifacts {
-            let digest: String = artifact.fingerprint.to_string().chars().take(DIGEST_DIGITS).collect();
+            let digest: String = artifact.fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect();
             lines.push(("artifact", Cell::text(format!("{}  {digest}", artifact.name))));
             lines.extend(artifact.reasons.iter().map(|reason| ("reason", Cell::text(reason.to_string()))));
         }
@@ -177,32 +173,23 @@ impl Story<'_> {
     }
 
     /// The running artifacts of these repositories, and whether their tests pass.
-    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<ArtifactRow>> {
+    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<Value>> {
         let (client, mut rows) = (&self.runner.client, Vec::new());
         for repository in repositories {
             let repository = format!("{ORGANIZATION}/{repository}").parse()?;
             let live = client.live_artifacts(&repository, None).await.map_err(Failure::from)?.value;
-            for JoinedArtifact { live: running, artifact, environment } in live.joined() {
-                let digest = artifact.and_then(EmbeddedArtifact::digest);
-                let trails = Operation::new(Resource::Organization, &["trails"]).with("fingerprint", digest);
+            for joined in live.joined() {
+                let digest = joined.artifact.and_then(EmbeddedArtifact::digest);
+                let trails = organization(&["trails"]).with("fingerprint", digest);
                 let trails = client.get_page(&trails, Page::default()).await.map_err(Failure::from)?.items;
                 let tests = match trails.as_slice() {
                     [] => "none",
                     trails if trails.iter().all(|trail| trail["is_compliant"] == true) => "pass",
                     _ => "fail",
                 };
-                rows.push(ArtifactRow {
-                    environment: environment.map_or_else(String::new, |environment| environment.name.clone()),
-                    digest,
-                    compliance: running.compliance.clone(),
-                    snapshot: running.snapshot_index,
-                    cells: [
-                        Cell::text(&running.artifact_name),
-                        Cell::digest(artifact.map(|artifact| &artifact.fingerprint)),
-                        Cell::commit(artifact.and_then(|artifact| artifact.commit_sha.as_ref())),
-                        Cell::state(tests),
-                    ],
-                });
+                let mut row = row(joined);
+                row["tests"] = tests.into();
+                rows.push(row);
             }
         }
         Ok(rows)
@@ -222,11 +209,15 @@ impl Story<'_> {
     }
 }
 
-fn contains(rows: &[ArtifactRow], other: &ArtifactRow) -> bool {
-    rows.iter().any(|row| row.environment == other.environment && row.digest == other.digest)
+/// The rows of artifacts that the others do not have in the same environment, with a sign.
+fn only_in(mut rows: Vec<Value>, others: &[Value], sign: &str) -> Vec<Value> {
+    let identity = |row: &Value| (row["environment"].clone(), row["fingerprint"].clone());
+    rows.retain(|row| !others.iter().any(|other| identity(other) == identity(row)));
+    rows.iter_mut().for_each(|row| row["sign"] = sign.into());
+    rows
 }
 
 /// The latest snapshot of the rows.
-fn latest(rows: &[ArtifactRow]) -> u64 {
-    rows.iter().filter_map(|row| row.snapshot).max().unwrap_or_default()
+fn latest(rows: &[Value]) -> u64 {
+    rows.iter().filter_map(|row| row["snapshot"].as_u64()).max().unwrap_or_default()
 }

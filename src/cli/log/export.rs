@@ -1,12 +1,13 @@
 //! `log export`.
 
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
 use super::pages::read_service;
 use crate::cli::exit::Failure;
+use crate::cli::files::{FileError, quoted};
 use crate::cli::read::Requests;
 use crate::cli::service::Service;
 
@@ -26,14 +27,10 @@ Example:
     supercargo log export --output acme.jsonl
     supercargo log verify --file acme.jsonl";
 
-#[derive(Debug, thiserror::Error)]
-#[error("failed to write \"{}\"", .0.display())]
-struct WriteError(PathBuf, #[source] io::Error);
-
 impl Export {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
         let path = self.output.as_path();
-        let failed = |error| failed(path, error);
+        let failed = |error| Failure::unexpected(FileError::Write(path.to_owned(), error));
         let mut output = BufWriter::new(std::fs::File::create(path).map_err(failed)?);
         let mut entries = 0_u64;
         let end = read_service(service, &self.requests, |entry| {
@@ -43,13 +40,9 @@ impl Export {
         let end = end.await?;
         write_line(&mut output, &end).map_err(failed)?;
         output.flush().map_err(failed)?;
-        tracing::info!("exported {entries} entries to \"{}\"", path.display());
+        tracing::info!("exported {entries} entries to {}", quoted(path));
         Ok(())
     }
-}
-
-fn failed(path: &Path, error: io::Error) -> Failure {
-    Failure::unexpected(WriteError(path.to_owned(), error))
 }
 
 fn write_line(output: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {

@@ -1,18 +1,20 @@
 //! Reads a log page by page, from the service or from an export.
 
+use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
+use crate::cli::files::{FileError, quoted};
 use crate::cli::read::{Requests, client};
 use crate::cli::service::Service;
 use crate::domain::evidence::log::Kind;
-use crate::domain::evidence::log::checkpoint::{Checkpoint, InvalidCheckpoint};
-use crate::domain::evidence::log::note::{InvalidNote, Note};
+use crate::domain::evidence::log::checkpoint::Checkpoint;
+use crate::domain::evidence::log::note::Note;
 use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
 
 /// A page of the log.
@@ -20,10 +22,9 @@ use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
 struct LogPage {
     /// Oldest first.
     entries: Vec<RecordedEntry>,
-    /// The checkpoint of the whole log, as a note.
-    checkpoint: String,
-    /// On the last page: the numbers of stored rows.
-    rows: Option<RowCounts>,
+    /// The checkpoint of the whole log; on the last page, with the numbers of stored rows.
+    #[serde(flatten)]
+    end: End,
 }
 
 /// The last line of an export.
@@ -41,20 +42,13 @@ const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
 /// A log that is not readable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogError {
-    #[error("failed to read \"{}\"", .0.display())]
-    Read(PathBuf, #[source] io::Error),
-    #[error("invalid line {} in \"{}\": expected an entry of a log", .1, .0.display())]
+    #[error("invalid line {} in {}: expected an entry of a log", .1, quoted(.0))]
     Line(PathBuf, u64, #[source] serde_json::Error),
-    #[error("\"{}\" has no checkpoint at its end: the export is incomplete", .0.display())]
+    #[error("{} has no checkpoint at its end: the export is incomplete", quoted(.0))]
     Incomplete(PathBuf),
-    #[error("invalid checkpoint in \"{}\"", .0.display())]
-    Note(PathBuf, #[source] InvalidNote),
-    #[error("invalid checkpoint in \"{}\"", .0.display())]
-    Checkpoint(PathBuf, #[source] InvalidCheckpoint),
-    #[error("invalid checkpoint of the service")]
-    ServiceNote(#[from] InvalidNote),
-    #[error("invalid checkpoint of the service")]
-    ServiceCheckpoint(#[from] InvalidCheckpoint),
+    /// Where the checkpoint is.
+    #[error("invalid checkpoint {0}")]
+    Checkpoint(String, #[source] Box<dyn Error>),
 }
 
 /// Reads the log of the service, and returns its end. `accept` gets each entry.
@@ -68,21 +62,23 @@ pub(super) async fn read_service(
     loop {
         let operation = Operation::new(Resource::Organization, &["log"]).with("after", [after]);
         let send = async || client.get::<LogPage>(&operation).await;
-        let page = requests.retry(&client, "reading the log", operation.about, send).await?;
-        let size = checkpoint(&page.checkpoint)?.1.head.size;
-        let first_size = *first_size.get_or_insert(size);
-        let Some(last) = page.entries.last().map(|last| last.entry.sequence) else {
-            return Ok(End { checkpoint: page.checkpoint, rows: page.rows.filter(|_| !has_removals) });
-        };
-        for entry in page.entries {
+        let LogPage { entries, mut end } =
+            requests.retry(&client, "reading the log", operation.about, send).await?;
+        let (_, checkpoint) = checkpoint(&end.checkpoint, "of the service").map_err(Failure::unexpected)?;
+        let first_size = *first_size.get_or_insert(checkpoint.head.size);
+        let last = entries.last().map(|last| last.entry.sequence);
+        for entry in entries {
             // Rows that were counted in earlier pages are no longer stored.
             has_removals |= entry.entry.sequence > first_size && entry.entry.kind == Kind::Removal.as_str();
             accept(entry)?;
         }
-        if page.rows.is_some() {
-            return Ok(End { checkpoint: page.checkpoint, rows: page.rows.filter(|_| !has_removals) });
+        match last {
+            Some(last) if end.rows.is_none() => after = last,
+            _ => {
+                end.rows = end.rows.filter(|_| !has_removals);
+                return Ok(end);
+            }
         }
-        after = last;
     }
 }
 
@@ -97,7 +93,7 @@ pub(super) fn read_file(
         End(End),
         Entry(Box<RecordedEntry>),
     }
-    let unreadable = |error| Failure::usage(LogError::Read(path.to_owned(), error));
+    let unreadable = |error| Failure::usage(FileError::Read(path.to_owned(), "", error));
     let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
     let mut line = Vec::new();
     for number in 1.. {
@@ -115,12 +111,12 @@ pub(super) fn read_file(
     Err(Failure::usage(LogError::Incomplete(path.to_owned())))
 }
 
-/// Parses a checkpoint.
-pub(super) fn checkpoint(note: &str) -> Result<(Note, Checkpoint), Failure> {
+/// Parses a checkpoint. `place` is where it is.
+pub(super) fn checkpoint(note: &str, place: &str) -> Result<(Note, Checkpoint), LogError> {
     let parsed = || {
         let note = Note::parse(note)?;
         let checkpoint = Checkpoint::parse(&note.text)?;
         Ok((note, checkpoint))
     };
-    parsed().map_err(|error: LogError| Failure::unexpected(error))
+    parsed().map_err(|error: Box<dyn Error>| LogError::Checkpoint(place.to_owned(), error))
 }

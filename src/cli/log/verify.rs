@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::pages::{End, LogError, checkpoint, read_file, read_service};
+use super::pages::{End, checkpoint, read_file, read_service};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::files::{self, FileError, quoted};
 use crate::cli::output;
 use crate::cli::read::Requests;
 use crate::cli::service::Service;
 use crate::domain::evidence::log::checkpoint::Checkpoint;
 use crate::domain::evidence::log::note::Note;
 use crate::domain::evidence::log::verification::{Mismatch, Verifier};
-use crate::process::files::read_up_to;
 use crate::process::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
@@ -44,18 +44,10 @@ Exit code 11: the log does not match the records or a checkpoint. The message na
 /// Maximum size of a checkpoint file, in bytes.
 const MAX_CHECKPOINT_BYTES: u64 = 64 * 1024;
 
+/// A checkpoint that the key did not sign: where it is, and the file of the key.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to write to standard output")]
-struct WriteError(#[source] io::Error);
-
-/// A checkpoint that the key did not sign.
-#[derive(Debug, thiserror::Error)]
-enum SignatureError {
-    #[error("the checkpoint of the log is not signed with the key in \"{}\"", .0.display())]
-    Log(PathBuf),
-    #[error("the checkpoint in \"{}\" is not signed with the key in \"{}\"", .0.display(), .1.display())]
-    Since(PathBuf, PathBuf),
-}
+#[error("the checkpoint {} is not signed with the key in {}", .0, quoted(.1))]
+struct NotSigned(String, PathBuf);
 
 impl Verify {
     pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
@@ -68,12 +60,8 @@ impl Verify {
             Some(path) => read_file(path, accept)?,
             None => read_service(service, &self.requests, accept).await?,
         };
-        let (parsed, checkpoint) = checkpoint(&note)?;
-        if let (Some(key), Some(path)) = (&key, &self.key)
-            && !key.verifies(&parsed)
-        {
-            return Err(Failure::new(SignatureError::Log(path.clone()), None, Exit::Mismatch));
-        }
+        let (parsed, checkpoint) = checkpoint(&note, "of the service").map_err(Failure::unexpected)?;
+        self.require_signature(key.as_ref(), &parsed, "of the log")?;
         let head = verifier.finish(&checkpoint, rows.as_ref()).map_err(mismatch)?;
         let signature = match (key.is_some(), parsed.signatures.is_empty()) {
             (true, _) => "the signature is valid",
@@ -84,26 +72,30 @@ impl Verify {
         if rows.is_none() {
             tracing::info!("the retention ran meanwhile: rows without entries were not searched");
         }
-        output::write(&note).map_err(|error| Failure::unexpected(WriteError(error)))
+        output::write(&note)
     }
 
     /// The checkpoint that the log must extend.
     fn since(&self, key: Option<&VerifyingKey>) -> Result<Option<Checkpoint>, Failure> {
         let Some(path) = &self.since else { return Ok(None) };
-        let unreadable = |error| Failure::usage(LogError::Read(path.clone(), error));
-        let bytes = read_up_to(MAX_CHECKPOINT_BYTES, path).map_err(unreadable)?;
-        let text = String::from_utf8(bytes).map_err(|error| unreadable(io::Error::other(error)))?;
-        let note = Note::parse(&text).map_err(|error| Failure::usage(LogError::Note(path.clone(), error)))?;
-        let checkpoint = Checkpoint::parse(&note.text);
-        let checkpoint =
-            checkpoint.map_err(|error| Failure::usage(LogError::Checkpoint(path.clone(), error)))?;
-        if let (Some(key), Some(file)) = (key, &self.key)
-            && !key.verifies(&note)
-        {
-            let error = SignatureError::Since(path.clone(), file.clone());
-            return Err(Failure::new(error, None, Exit::Mismatch));
-        }
+        let unreadable = |error| Failure::usage(FileError::Read(path.clone(), "", io::Error::other(error)));
+        let bytes = files::read(MAX_CHECKPOINT_BYTES, path, "").map_err(Failure::usage)?;
+        let text = String::from_utf8(bytes).map_err(unreadable)?;
+        let place = format!("in {}", quoted(path));
+        let (note, checkpoint) = checkpoint(&text, &place).map_err(Failure::usage)?;
+        self.require_signature(key, &note, &place)?;
         Ok(Some(checkpoint))
+    }
+
+    /// Fails if there is a key that did not sign the checkpoint.
+    fn require_signature(&self, key: Option<&VerifyingKey>, note: &Note, place: &str) -> Result<(), Failure> {
+        match (key, &self.key) {
+            (Some(key), Some(file)) if !key.verifies(note) => {
+                let error = NotSigned(place.to_owned(), file.clone());
+                Err(Failure::new(error, None, Exit::Mismatch))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

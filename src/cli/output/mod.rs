@@ -3,7 +3,6 @@
 //! Data goes to standard output, everything else to standard error. A closed pipe is not a failure.
 
 mod age;
-mod progress;
 mod table;
 
 use std::io::{self, Write};
@@ -13,7 +12,6 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 pub(super) use self::age::ago;
-pub(super) use self::progress::{Progress, Upload};
 pub(super) use self::table::{Cell, Table, details};
 
 use super::exit::Failure;
@@ -69,7 +67,7 @@ impl Output {
                 text => text,
             },
         };
-        write(&text).map_err(|e| Failure::unexpected(OutputError::Stdout(e)))
+        write(&text)
     }
 }
 
@@ -95,11 +93,13 @@ fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
 }
 
 /// Writes to standard output. Ignores a closed pipe.
-pub(super) fn write(text: &str) -> io::Result<()> {
+pub(super) fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::unexpected(OutputError::Stdout(error)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `get access-review`.
 
-use clap::Args;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -12,20 +11,6 @@ use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use crate::domain::evidence::access::Scope;
 use crate::domain::model::EnvironmentName;
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
-pub(super) struct AccessReview {
-    /// Environment name
-    environment: EnvironmentName,
-    #[command(flatten)]
-    common: Common,
-}
-
-const EXAMPLE: &str = "\
-Example:
-  List the tokens that may make artifacts compliant in prod, with a token of role admin:
-    supercargo get access-review prod";
 
 const REVIEW: &[Column] = &[
     Column::new("REQUIREMENT", "/way/requirement", Text),
@@ -42,15 +27,17 @@ struct Review {
     alternatives: Objects,
 }
 
-impl AccessReview {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let name = self.environment.as_str();
-        let operation = Operation::new(Resource::Environment(name), &["environments", name, "access-review"]);
-        let Parsed { value, raw }: Parsed<Review> = self.common.read(service, &operation).await?;
-        let ways = value.requirements.0.iter().chain(&value.alternatives.0);
-        let rows: Vec<_> = ways.flat_map(rows).collect();
-        self.common.output.print(&raw, || table(REVIEW, &rows))
-    }
+pub(super) async fn show(
+    service: &Service,
+    common: &Common,
+    environment: &EnvironmentName,
+) -> Result<(), Failure> {
+    let name = environment.as_str();
+    let operation = Operation::new(Resource::Environment(name), &["environments", name, "access-review"]);
+    let Parsed { value, raw }: Parsed<Review> = common.read(service, &operation).await?;
+    let ways = value.requirements.0.iter().chain(&value.alternatives.0);
+    let rows: Vec<_> = ways.flat_map(rows).collect();
+    common.output.print(&raw, || table(REVIEW, &rows))
 }
 
 /// A row for each token that permits a way to fulfil a requirement.

@@ -1,30 +1,12 @@
-//! `list notifications` and `get action`.
+//! Columns of `list notifications` and `get action`.
 
-use clap::Args;
 use serde_json::Value;
 
 use super::columns::Format::{Ago, Custom, Lines, Text};
 use super::columns::{Column, at, items, text, time};
-use super::common::Common;
-use crate::api::{Operation, Resource};
-use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, ago, now};
-use crate::cli::service::Service;
-use crate::cli::values::integer;
 
-#[derive(Debug, Args)]
-#[command(after_help = LIST_EXAMPLE)]
-pub(super) struct Notifications {
-    #[command(flatten)]
-    common: Common,
-}
-
-const LIST_EXAMPLE: &str = "\
-Example:
-  List all actions with all their fields:
-    supercargo list notifications -o yaml";
-
-const NOTIFICATIONS: &[Column] = &[
+pub(super) const NOTIFICATIONS: &[Column] = &[
     Column::new("NUMBER", "/number", Text),
     Column::new("NAME", "/name", Text),
     Column::new("STATE", "/is_failing", Custom(state)),
@@ -34,31 +16,7 @@ const NOTIFICATIONS: &[Column] = &[
     Column::new("LAST SUCCESS", "/last_success_timestamp", Ago),
 ];
 
-impl Notifications {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let path = ["organizations", "environments_notifications"];
-        self.common
-            .list(service, &Operation::new(Resource::Organization, &path), "notification", NOTIFICATIONS)
-            .await
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = GET_EXAMPLE)]
-pub(super) struct Action {
-    /// Number of the action
-    #[arg(value_parser = integer(0..=u64::MAX))]
-    number: u64,
-    #[command(flatten)]
-    common: Common,
-}
-
-const GET_EXAMPLE: &str = "\
-Example:
-  Show the last delivery of an action:
-    supercargo get action 7";
-
-const ACTION: &[Column] = &[
+pub(super) const ACTION: &[Column] = &[
     Column::new("number", "/number", Text),
     Column::new("name", "/name", Text),
     Column::new("type", "/type", Text),
@@ -73,13 +31,6 @@ const ACTION: &[Column] = &[
     Column::new("created", "/created_at", Ago),
     Column::new("modified", "/last_modified_at", Ago),
 ];
-
-impl Action {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let path = ["actions", &self.number.to_string()];
-        self.common.show(service, &Operation::new(Resource::Action(self.number), &path), ACTION).await
-    }
-}
 
 fn state(is_failing: &Value) -> Cell {
     match is_failing.as_bool() {

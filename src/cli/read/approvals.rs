@@ -1,6 +1,5 @@
-//! `list approvals` and `get approval`; `approve` and `approval withdraw` print an approval too.
+//! Columns of `list approvals` and `get approval`; `approve` and `approval withdraw` print an approval too.
 
-use clap::Args;
 use http::Method;
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,33 +7,12 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Custom, Digest, Lines, State, Text};
 use super::columns::{Column, at, fields, items, time};
 use super::common::{Common, client};
-use crate::api::{Operation, Parsed, Resource};
+use crate::api::{Operation, Parsed};
 use crate::cli::exit::Failure;
-use crate::cli::fingerprints::digest;
 use crate::cli::output::{Cell, ago, now};
 use crate::cli::service::Service;
-use crate::cli::values::integer;
-use crate::domain::model::{Fingerprint, FlowName};
 
-#[derive(Debug, Args)]
-#[command(after_help = LIST_EXAMPLE)]
-pub(super) struct Approvals {
-    /// Flow name
-    flow: FlowName,
-    /// Digest of the artifact, as 64 hexadecimal digits, sha256:… or name@sha256:…
-    #[arg(value_parser = digest)]
-    fingerprint: Fingerprint,
-    #[command(flatten)]
-    common: Common,
-}
-
-const LIST_EXAMPLE: &str = "\
-Example:
-  List the approvals of an artifact:
-    supercargo list approvals cart \\
-      7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
-
-const APPROVALS: &[Column] = &[
+pub(super) const APPROVALS: &[Column] = &[
     Column::new("NUMBER", "/release_number", Text),
     Column::new("STATE", "/state", State),
     Column::new("ARTIFACT", "/artifact_name", Text),
@@ -44,32 +22,7 @@ const APPROVALS: &[Column] = &[
     Column::new("MODIFIED", "/last_modified_at", Ago),
 ];
 
-impl Approvals {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (flow, artifact) = (self.flow.as_str(), self.fingerprint.to_string());
-        let operation = Operation::new(Resource::Flow(flow), &["artifacts", flow, &artifact, "approvals"]);
-        self.common.list(service, &operation, "approval", APPROVALS).await
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = GET_EXAMPLE)]
-pub(super) struct Approval {
-    /// Flow name
-    flow: FlowName,
-    /// Number of the approval in the flow
-    #[arg(value_parser = integer(0..=u64::MAX))]
-    number: u64,
-    #[command(flatten)]
-    common: Common,
-}
-
-const GET_EXAMPLE: &str = "\
-Example:
-  Show the comments of an approval:
-    supercargo get approval cart 12 -o yaml";
-
-const APPROVAL: &[Column] = &[
+pub(super) const APPROVAL: &[Column] = &[
     Column::new("number", "/release_number", Text),
     Column::new("state", "/state", State),
     Column::new("artifact", "/artifact_name", Text),
@@ -84,14 +37,6 @@ const APPROVAL: &[Column] = &[
     Column::new("withdrawn", "/withdrawal", Lines(decision)),
     Column::new("commit", "/src_commit_list", Lines(commit)),
 ];
-
-impl Approval {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (flow, number) = (self.flow.as_str(), self.number.to_string());
-        let about = Resource::Approval(flow, self.number);
-        self.common.show(service, &Operation::new(about, &["approvals", flow, &number]), APPROVAL).await
-    }
-}
 
 /// A response that is no approval fails, because the decision may not be recorded.
 #[derive(Debug, Deserialize)]

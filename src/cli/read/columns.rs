@@ -1,5 +1,7 @@
 //! Tables of JSON objects: each column has a heading, the JSON pointer of its value, and a format.
 
+use std::cmp::Ordering;
+
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -113,6 +115,12 @@ pub(super) struct Data {
     pub(super) data: Objects,
 }
 
+/// A response with its list in `artifacts`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Artifacts {
+    pub(super) artifacts: Objects,
+}
+
 /// A list of objects. Another value is an error, so that a response of another form is not taken for an empty one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<Map<String, Value>>")]
@@ -154,6 +162,11 @@ pub(super) fn identity(columns: &[Column], item: &Value) -> Value {
     let keys = columns.iter().filter(|column| column.is_key).map(|column| at(item, column.pointer));
     let keys: Vec<_> = keys.cloned().collect();
     if keys.is_empty() || keys.contains(&Value::Null) { item.clone() } else { keys.into() }
+}
+
+/// The order of two values by the text at a JSON pointer.
+pub(super) fn by_name(pointer: &str, one: &Value, other: &Value) -> Ordering {
+    at(one, pointer).as_str().cmp(&at(other, pointer).as_str())
 }
 
 /// A table with one row per value.

@@ -3,15 +3,18 @@
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::columns::{Column, fields, table};
+use super::columns::{Column, Objects, at, fields, table};
 use crate::api::{self, Client, Deadline, Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::service::Service;
 use crate::cli::values::duration;
+use crate::domain::escape::Escaped;
+use crate::domain::model::EnvironmentName;
 use crate::domain::retry::Backoff;
 
 /// Options of all resources.
@@ -61,11 +64,10 @@ impl Common {
         kind: &str,
         columns: &[Column],
     ) -> Result<(), Failure> {
-        let items: Vec<Map<String, Value>> = self.requests.get(&client(service)?, operation).await?;
+        let Objects(items) = self.requests.get(&client(service)?, operation).await?;
         if items.is_empty() {
             tracing::info!("no {kind} found");
         }
-        let items: Vec<Value> = items.into_iter().map(Value::Object).collect();
         let table = table(columns, &items);
         self.output.print(&items.into(), || table)
     }
@@ -100,11 +102,35 @@ impl Requests {
         send: impl AsyncFn() -> Result<T, api::Error>,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let response = deadline.retry(what, send).await;
-        response.map_err(|error| {
-            let hint = error.last().and_then(|error| client.hint(error, about));
-            Failure::from(error).with_hint(hint)
-        })
+        deadline.retry(what, send).await.map_err(|error| Failure::request(client, about, error))
+    }
+}
+
+/// Sends a change once: it may have been made although its response is lost.
+pub(in crate::cli) async fn change<T: DeserializeOwned>(
+    client: &Client,
+    method: Method,
+    operation: &Operation<'_>,
+    body: Option<&Value>,
+) -> Result<T, Failure> {
+    let response = client.change(method, operation, body).await;
+    response.map_err(|error| Failure::request(client, operation.about, error))
+}
+
+/// An operation on the organization.
+pub(in crate::cli) fn organization(path: &[&str]) -> Operation<'static> {
+    Operation::new(Resource::Organization, path)
+}
+
+/// An operation on an environment that exists already.
+pub(super) fn environment<'a>(name: &'a EnvironmentName, path: &[&str]) -> Operation<'a> {
+    Operation::new(Resource::Named("environment", name.as_str()), path)
+}
+
+/// Logs why a list may be incomplete.
+pub(in crate::cli) fn warn(response: &Value, pointer: &str) {
+    if let Some(warning) = at(response, pointer).as_str() {
+        tracing::warn!("{}", Escaped(warning));
     }
 }
 

@@ -1,7 +1,6 @@
 //! `download attestation`.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -9,6 +8,7 @@ use clap::{Args, Subcommand};
 use super::common::{Requests, client};
 use crate::api::Resource;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::files::{FileError, quoted};
 use crate::cli::service::Service;
 use crate::domain::escape::{Escaped, needs_escape};
 use crate::domain::model::Fingerprint;
@@ -26,20 +26,17 @@ pub(in crate::cli) struct Download {
 #[derive(Debug, Subcommand)]
 enum Subject {
     /// Save the file that is attached to an attestation, and verify its SHA-256; existing files are kept
-    Attestation(Attestation),
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
-struct Attestation {
-    /// Identifier of the attestation, as `list attestations` prints it
-    #[arg(value_parser = attestation_id)]
-    id: String,
-    /// Directory for the file, which is created if it does not exist
-    #[arg(long, value_name = "DIR")]
-    output: PathBuf,
-    #[command(flatten)]
-    requests: Requests,
+    #[command(after_help = EXAMPLE)]
+    Attestation {
+        /// Identifier of the attestation, as `list attestations` prints it
+        #[arg(value_parser = attestation_id)]
+        id: String,
+        /// Directory for the file, which is created if it does not exist
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
+        #[command(flatten)]
+        requests: Requests,
+    },
 }
 
 const EXAMPLE: &str = "\
@@ -50,40 +47,29 @@ Example:
 The name of the file is the reporter's, or the identifier if that is no plain file name.
 Exit code 11: the file does not match its SHA-256. Nothing is written.";
 
-/// A file that was not saved.
 #[derive(Debug, thiserror::Error)]
-enum DownloadError {
-    #[error("the file of the attestation {0} does not match the SHA-256 that the service states")]
-    Corrupt(String),
-    #[error("failed to write \"{}\"", Escaped(&.0.display().to_string()))]
-    Write(PathBuf, #[source] io::Error),
-}
+#[error("the file of the attestation {0} does not match the SHA-256 that the service states")]
+struct Corrupt(String);
 
 impl Download {
     pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
-        let Subject::Attestation(attestation) = &self.subject;
-        attestation.run(&self.service).await
-    }
-}
-
-impl Attestation {
-    async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let (client, about) = (client(service)?, Resource::Named("attestation", &self.id));
-        let download = async || client.attached_file(&self.id).await;
-        let file = self.requests.read(&client, about, download).await?;
+        let Subject::Attestation { id, output, requests } = &self.subject;
+        let (client, about) = (client(&self.service)?, Resource::Named("attestation", id));
+        let download = async || client.attached_file(id).await;
+        let file = requests.read(&client, about, download).await?;
         let sha256 = Fingerprint::from_content(&file.content);
         if file.sha256 != Some(sha256) {
-            return Err(Failure::new(DownloadError::Corrupt(self.id.clone()), None, Exit::Mismatch));
+            return Err(Failure::new(Corrupt(id.clone()), None, Exit::Mismatch));
         }
-        let name = file.name.as_deref().filter(|name| is_plain(name)).unwrap_or(&self.id);
+        let name = file.name.as_deref().filter(|name| is_plain(name)).unwrap_or(id);
         if let Some(other) = file.name.as_deref().filter(|other| *other != name) {
             tracing::warn!("the name \"{}\" is not used: expected a plain file name", Escaped(other));
         }
-        let path = self.output.join(name);
-        let written = fs::create_dir_all(&self.output)
+        let path = output.join(name);
+        let written = fs::create_dir_all(output)
             .and_then(|()| write_atomically(&path, &file.content, Existing::Keep, Readers::Umask));
-        written.map_err(|error| Failure::usage(DownloadError::Write(path.clone(), error)))?;
-        tracing::info!("saved \"{}\", sha256:{sha256}", Escaped(&path.display().to_string()));
+        written.map_err(|error| Failure::usage(FileError::Write(path.clone(), error)))?;
+        tracing::info!("saved {}, sha256:{sha256}", quoted(&path));
         Ok(())
     }
 }

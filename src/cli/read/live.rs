@@ -1,6 +1,5 @@
 //! `get live-artifacts`.
 
-use clap::Args;
 use serde_json::{Value, json};
 
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
@@ -10,24 +9,6 @@ use crate::api::{JoinedArtifact, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use crate::domain::model::{Provider, RepositoryName};
-
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLE)]
-pub(super) struct LiveArtifacts {
-    /// Repository with its owner, such as acme/cart
-    repository: RepositoryName,
-    /// Provider of the repository, such as github, gitlab, bitbucket, azure-devops or circleci, if several have one of this
-    /// name
-    #[arg(long, value_name = "PROVIDER")]
-    provider: Option<Provider>,
-    #[command(flatten)]
-    common: Common,
-}
-
-const EXAMPLE: &str = "\
-Example:
-  Show the running artifacts of a repository and their compliance:
-    supercargo get live-artifacts acme/cart";
 
 const RUNNING: &[Column] = &[
     Column::new("ENVIRONMENT", "/environment", Text),
@@ -39,27 +20,30 @@ const RUNNING: &[Column] = &[
     Column::new("SINCE", "/started_at", Ago),
 ];
 
-impl LiveArtifacts {
-    pub(super) async fn run(&self, service: &Service) -> Result<(), Failure> {
-        let client = client(service)?;
-        let send = async || client.live_artifacts(&self.repository, self.provider.as_ref()).await;
-        let about = Resource::Repository(self.repository.as_str());
-        let live = self.common.requests.read(&client, about, send).await?;
-        if live.value.live_artifacts.is_empty() {
-            tracing::info!("no artifact of this repository is running");
-        }
-        if live.value.conflicts() > 0 {
-            tracing::warn!(
-                "flows named other origins for {} of the artifacts: the pages of the artifacts show them",
-                live.value.conflicts()
-            );
-        }
-        let rows: Vec<_> = live.value.joined().map(row).collect();
-        self.common.output.print(&live.raw, || table(RUNNING, &rows))
+pub(super) async fn show(
+    service: &Service,
+    common: &Common,
+    repository: &RepositoryName,
+    provider: Option<&Provider>,
+) -> Result<(), Failure> {
+    let client = client(service)?;
+    let send = async || client.live_artifacts(repository, provider).await;
+    let live = common.requests.read(&client, Resource::Repository(repository.as_str()), send).await?;
+    if live.value.live_artifacts.is_empty() {
+        tracing::info!("no artifact of this repository is running");
     }
+    if live.value.conflicts() > 0 {
+        tracing::warn!(
+            "flows named other origins for {} of the artifacts: the pages of the artifacts show them",
+            live.value.conflicts()
+        );
+    }
+    let rows: Vec<_> = live.value.joined().map(row).collect();
+    common.output.print(&live.raw, || table(RUNNING, &rows))
 }
 
-fn row(JoinedArtifact { live, artifact, environment }: JoinedArtifact<'_>) -> Value {
+/// The row of a table that shows a running artifact.
+pub(in crate::cli) fn row(JoinedArtifact { live, artifact, environment }: JoinedArtifact<'_>) -> Value {
     let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
     let name = environment.map_or(&live.environment_id, |environment| &environment.name);
     json!({

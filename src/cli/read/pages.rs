@@ -7,7 +7,6 @@ use super::columns::{Column, identity, table};
 use super::common::{Common, client};
 use crate::api::{Operation, Page, PageWalker, Pagination};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::output::Progress;
 use crate::cli::service::Service;
 use crate::cli::values::integer;
 use crate::domain::model::{self, pluralize};
@@ -65,7 +64,7 @@ impl Pages {
             self.common.requests.read(&client, operation.about, send).await
         };
         let page = if self.all {
-            Page::from_items(self.fetch_all(kind, columns, fetch, MAX_LIST).await?)
+            Page::from_items(self.fetch_all(columns, fetch, MAX_LIST).await?)
         } else {
             fetch(self.requested()).await?
         };
@@ -98,23 +97,17 @@ impl Pages {
 
     async fn fetch_all(
         &self,
-        kind: &str,
         columns: &[Column],
         fetch: impl AsyncFn(model::Page) -> Result<Page, Failure>,
         limit: ListLimit,
     ) -> Result<Vec<Value>, Failure> {
-        let progress = Progress::start();
-        let (mut walk, mut all) = (PageWalker::new(self.per_page.unwrap_or(PAGE_SIZE_FOR_ALL)), Vec::new());
-        let mut bytes = 0;
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        let mut walk = PageWalker::new(self.per_page.unwrap_or(PAGE_SIZE_FOR_ALL));
         while let Some(next) = walk.next() {
-            let page = fetch(next).await?;
-            let total = page.pagination.and_then(|pagination| pagination.total);
-            let new = walk.accept(page, |item| identity(columns, item));
+            let new = walk.accept(fetch(next).await?, |item| identity(columns, item));
             bytes += new.iter().map(size).sum::<usize>();
             all.extend(new);
             limit.check(all.len(), bytes)?;
-            let read = pluralize(all.len() as u64, kind);
-            progress.update(total.map_or_else(|| read.clone(), |total| format!("{read} of {total}")));
         }
         Ok(all)
     }
@@ -168,7 +161,7 @@ mod tests {
         let line =
             Pages::augment_args(Command::new("list")).get_matches_from(["list", "--all", "--per-page=2"]);
         let pages = Pages::from_arg_matches(&line).unwrap();
-        pages.fetch_all("trail", &[], fetch, limit).await.map(|all| all.len()).unwrap_err()
+        pages.fetch_all(&[], fetch, limit).await.map(|all| all.len()).unwrap_err()
     }
 
     #[tokio::test]

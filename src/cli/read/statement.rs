@@ -1,24 +1,22 @@
 //! `export` and `verify`.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
 
 use super::columns::Format::{Commit, Digest, Reasons, State, Text};
-use super::columns::{self, Column, at, items, table};
-use super::common::{Requests, client};
-use super::environments::{by_name, warn};
+use super::columns::{self, Column, at, by_name, items, table};
+use super::common::{Requests, client, warn};
 use crate::api::{Operation, Resource};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::files::{self, FileError, quoted};
 use crate::cli::output::Output;
 use crate::cli::service::Service;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
 use crate::domain::model::EnvironmentSnapshot;
-use crate::process::files::read_up_to;
 use crate::process::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
@@ -64,27 +62,21 @@ Exit code 11: the key did not sign the statement. Nothing of it is printed.";
 /// Maximum size of a file, in bytes: that of a response.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A statement that cannot be written or verified.
+/// A statement that cannot be verified.
 #[derive(Debug, thiserror::Error)]
 enum StatementError {
-    #[error("failed to write \"{}\"", shown(.0))]
-    Write(PathBuf, #[source] io::Error),
-    #[error("failed to read \"{}\"", shown(.0))]
-    Read(PathBuf, #[source] io::Error),
-    #[error("\"{}\" is not a DSSE envelope", shown(.0))]
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{} is not a DSSE envelope", quoted(.0))]
     Envelope(PathBuf, #[source] serde_json::Error),
-    #[error("\"{}\" is not signed with the key in \"{}\"", shown(.0), shown(.1))]
+    #[error("{} is not signed with the key in {}", quoted(.0), quoted(.1))]
     Signature(PathBuf, PathBuf),
-    #[error("the payload of \"{}\" has the type \"{}\": expected \"{STATEMENT}\"", shown(.0), Escaped(.1))]
+    #[error("the payload of {} has the type \"{}\": expected \"{STATEMENT}\"", quoted(.0), Escaped(.1))]
     PayloadType(PathBuf, String),
-    #[error("the statement in \"{}\" is not JSON", shown(.0))]
+    #[error("the statement in {} is not JSON", quoted(.0))]
     Json(PathBuf, #[source] serde_json::Error),
-    #[error("the statement in \"{}\" has the type \"{}\": expected \"{}\"", shown(.0), Escaped(.1), .2)]
+    #[error("the statement in {} has the type \"{}\": expected \"{}\"", quoted(.0), Escaped(.1), .2)]
     Type(PathBuf, String, &'static str),
-}
-
-fn shown(path: &std::path::Path) -> String {
-    Escaped(&path.display().to_string()).to_string()
 }
 
 impl Export {
@@ -95,9 +87,9 @@ impl Export {
         let operation = Operation::new(Resource::Named("snapshot", &name), &path);
         let envelope: Envelope = self.requests.get(&client, &operation).await?;
         let text = serde_json::to_string(&envelope).map_err(Failure::unexpected)?;
-        let failed = |error| Failure::usage(StatementError::Write(self.output.clone(), error));
+        let failed = |error| Failure::usage(FileError::Write(self.output.clone(), error));
         fs::write(&self.output, format!("{text}\n")).map_err(failed)?;
-        tracing::info!("exported {name} to \"{}\"", shown(&self.output));
+        tracing::info!("exported {name} to {}", quoted(&self.output));
         Ok(())
     }
 }
@@ -155,8 +147,7 @@ impl Verify {
     /// Reads the statement. Parses nothing that the key did not sign, except the envelope.
     fn statement(&self, key: &VerifyingKey) -> Result<Value, StatementError> {
         let file = || self.file.clone();
-        let bytes =
-            read_up_to(MAX_FILE_BYTES, &self.file).map_err(|error| StatementError::Read(file(), error))?;
+        let bytes = files::read(MAX_FILE_BYTES, &self.file, "")?;
         let envelope: Envelope =
             serde_json::from_slice(&bytes).map_err(|error| StatementError::Envelope(file(), error))?;
         let payload = key.verified_payload(&envelope);

@@ -1,0 +1,85 @@
+//! `supercargo search`.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::columns::Format::{Ago, Commit, Digest, State, Text};
+use super::columns::{Artifacts, Column, Data, at, items, table};
+use super::common::{Common, organization};
+use crate::api::{Operation, Parsed, Resource};
+use crate::cli::exit::Failure;
+use crate::cli::service::Service;
+use crate::domain::escape::Escaped;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Search {
+    /// Start of a commit hash or digest, or a part of the name of an image, pod, flow or trail
+    word: String,
+    #[command(flatten)]
+    common: Common,
+    #[command(flatten)]
+    service: Service,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Search an artifact by its commit, and everything that is named like a word:
+    supercargo search 4f1c2e7d
+    supercargo search checkout";
+
+const FOUND: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("FLOW", "/flow", Text),
+    Column::new("COMMIT", "/git_commit", Commit),
+    Column::new("COMPLIANCE", "/compliance_state", State),
+    Column::new("RUNNING IN", "/running_in", Text),
+    Column::new("EXITED FROM", "/exited_from", Text),
+];
+
+const NAMED: &[Column] = &[
+    Column::new("KIND", "/kind", Text),
+    Column::new("NAME", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("FLOW", "/flow", Text),
+    Column::new("ENVIRONMENT", "/pod/environment", Text),
+    Column::new("STARTED", "/pod/started_at", Ago),
+    Column::new("ENDED", "/pod/ended_at", Ago),
+];
+
+/// Prints the artifacts whose digest or commit starts with these digits.
+pub(super) async fn search(
+    service: &Service,
+    common: &Common,
+    about: Resource<'_>,
+    digits: &str,
+) -> Result<(), Failure> {
+    let operation = Operation::new(about, &["search", "sha", digits]);
+    let Parsed { value, raw: found }: Parsed<Artifacts> = common.read(service, &operation).await?;
+    common.output.print(&found, || table(FOUND, &value.artifacts.0))?;
+    let has_more = ["/resolved_to/fingerprints/has_more", "/resolved_to/commits/has_more"];
+    if has_more.iter().any(|pointer| at(&found, pointer) == true) {
+        tracing::warn!("more artifacts match: enter more digits");
+    }
+    Ok(())
+}
+
+impl Search {
+    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+        let Self { word, common, service } = self;
+        if (5..=64).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return search(service, common, Resource::Named("commit or digest", word), word).await;
+        }
+        let operation = organization(&["search"]).with("q", [word]);
+        let Parsed { value, raw: found }: Parsed<Data> = common.read(service, &operation).await?;
+        common.output.print(&found, || table(NAMED, &value.data.0))?;
+        if value.data.0.is_empty() {
+            tracing::info!("no matches found");
+        }
+        for kind in items(&found, "/truncated").filter_map(Value::as_str) {
+            tracing::warn!("more matches of the kind {}: enter a longer word", Escaped(kind));
+        }
+        Ok(())
+    }
+}
