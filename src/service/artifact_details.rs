@@ -9,14 +9,13 @@ use serde::Serialize;
 use super::site::Site;
 use crate::domain::evidence::verdict::evaluate_artifact;
 use crate::domain::model::{
-    Approval, ApprovalState, CommitHash, ComplianceState, Fingerprint, ListedManifest, PlatformManifest,
-    Text, Timestamp,
+    Approval, ApprovalState, CommitHash, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Text,
+    Timestamp,
 };
-use crate::store::artifact_flows::{ArtifactFlow, KnownArtifact};
+use crate::store::artifact_flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
 use crate::store::artifacts::{CurrentRun, PastRun};
-use crate::store::asserted_flows::AssertedFlow;
 use crate::store::attestation_lists::AttestationSummary;
-use crate::store::{AtMost, Error, Transaction, image_indexes};
+use crate::store::{AtMost, Error, Transaction};
 
 /// The commit of an artifact whose commit is unknown: the public client fails on fewer than 7 characters.
 pub(crate) const UNKNOWN_COMMIT: &str = "unknown";
@@ -41,15 +40,6 @@ pub(crate) struct FlowArtifact {
     pub(crate) build_url: String,
     pub(crate) html_url: String,
     pub(crate) state: ComplianceState,
-}
-
-/// The other digests of an image.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub(crate) struct RelatedDigests {
-    /// The newest image indexes that list the artifact, with its platform
-    image_indexes: Vec<PlatformManifest>,
-    /// The manifests that the artifact lists
-    image_manifests: Vec<PlatformManifest>,
 }
 
 /// An environment in which an artifact runs.
@@ -119,17 +109,16 @@ impl KnownArtifacts {
 
     /// The other digests of the image of an artifact.
     pub(crate) fn digests(&self, artifact: Fingerprint) -> RelatedDigests {
-        let (image_indexes, image_manifests) = image_indexes::indexes_and_manifests(&self.listed, artifact);
-        RelatedDigests { image_indexes, image_manifests }
+        RelatedDigests::new(&self.listed, artifact)
     }
 
     /// An artifact in a flow.
     pub(crate) fn in_flow(
         &self,
-        (site, organization): (&Site, &str),
+        site: &Site,
+        organization: &str,
         artifact: Fingerprint,
         flow: &str,
-        created_at: Timestamp,
     ) -> FlowArtifact {
         let known = self.known.get(&artifact);
         let here = known.and_then(|known| known.flows.iter().find(|known| known.flow == flow));
@@ -148,7 +137,7 @@ impl KnownArtifacts {
             flow_name: flow.to_owned(),
             trail_name: here.and_then(|here| here.trail.clone()),
             template_reference_name: here.and_then(ArtifactFlow::template_name).map(str::to_owned),
-            created_at,
+            created_at: here.map_or(Timestamp::EPOCH, |here| here.created_at),
             git_commit: commit.unwrap_or(UNKNOWN_COMMIT).to_owned(),
             commit_url: owned(commit_url),
             build_url: owned(here.and_then(ArtifactFlow::build_url)),
@@ -160,10 +149,10 @@ impl KnownArtifacts {
 
 /// The runs, attestations and approvals of an artifact.
 pub(crate) struct ArtifactHistory {
-    current_runs: AtMost<CurrentRun>,
-    past_runs: AtMost<PastRun>,
-    attestations: AtMost<AttestationSummary>,
-    approvals: AtMost<(String, Approval<CommitHash>)>,
+    pub(crate) current_runs: AtMost<CurrentRun>,
+    pub(crate) past_runs: AtMost<PastRun>,
+    pub(crate) attestations: AtMost<AttestationSummary>,
+    pub(crate) approvals: AtMost<(String, Approval<CommitHash>)>,
 }
 
 impl ArtifactHistory {
@@ -189,24 +178,20 @@ impl ArtifactHistory {
                 environment_name: run.environment.name.clone(),
                 snapshot_index: run.environment.snapshot,
                 started_at: run.started_at,
-                compliance: run.verdict.compliance.confirmed(validity.is_valid(now)).as_str(),
+                compliance: run.running.verdict.compliance.confirmed(validity.is_valid(now)).as_str(),
                 is_silent: validity.is_silent(now),
             }
         };
         self.current_runs.listed.iter().map(running).collect()
     }
 
-    /// The runs that ended, latest first.
-    pub(crate) fn exited(&self) -> &[PastRun] {
-        &self.past_runs.listed
-    }
-
-    /// The events of the artifact, oldest first. With the flow to which it was added, and the time: without attestations
-    /// and approvals of other flows.
-    pub(crate) fn events(&self, added: Option<(&str, Timestamp)>) -> Vec<ArtifactEvent> {
-        let is_here = |flow: &str| added.is_none_or(|(here, _)| here == flow);
+    /// The events of the artifact, oldest first. In a flow: without attestations and approvals of other flows.
+    pub(crate) fn events(&self, added: Option<&FlowArtifact>) -> Vec<ArtifactEvent> {
+        let is_here = |flow: &str| added.is_none_or(|here| here.flow_name == flow);
         let mut events: Vec<(Timestamp, String)> = Vec::new();
-        events.extend(added.map(|(flow, at)| (at, format!("Artifact created in flow {flow}"))));
+        let created =
+            |here: &FlowArtifact| (here.created_at, format!("Artifact created in flow {}", here.flow_name));
+        events.extend(added.map(created));
         for attested in self.attestations.listed.iter().filter(|attested| is_here(&attested.flow)) {
             let result = match attested.passes {
                 Some(true) => "passed",

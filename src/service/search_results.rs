@@ -10,12 +10,12 @@ pub(crate) const MIN_DIGITS: usize = 7;
 /// Maximum length of a search text, in characters. Longer names of images match by this prefix.
 pub(crate) const MAX_QUERY_CHARS: usize = 255;
 
-/// The matches of a text. The groups of digests and commits are `None` if it is no prefix of one.
+/// The matches of a text.
 pub(crate) struct SearchResults {
-    pub(crate) digests: Option<AtMost<Artifact>>,
+    pub(crate) digests: AtMost<Artifact>,
     /// Commits, and the artifacts that were built from them.
-    pub(crate) built: Option<AtMost<(String, Fingerprint)>>,
-    pub(crate) trails_of_commits: Option<AtMost<Trail>>,
+    pub(crate) built: AtMost<(String, Fingerprint)>,
+    pub(crate) trails_of_commits: AtMost<Trail>,
     pub(crate) images: AtMost<Artifact>,
     pub(crate) pods: AtMost<PodRun>,
     pub(crate) flows: AtMost<String>,
@@ -28,32 +28,26 @@ impl SearchResults {
         organization: &str,
         query: &str,
     ) -> Result<Self, Error> {
-        let (text, digits) = (SearchText::new(query), digits(query));
-        let digests = match digest(query).and_then(|digits| Fingerprint::range(&digits)) {
-            Some((first, last)) => Some(transaction.find_artifacts(organization, first, last).await?),
-            None => None,
-        };
-        let (built, trails_of_commits) = match &digits {
-            Some(commit) => (
-                Some(transaction.find_artifacts_of_commit(organization, commit, None).await?),
-                Some(transaction.find_trails_of_commit(organization, commit).await?),
-            ),
-            None => (None, None),
-        };
-        let mut trails = transaction.find_trails(organization, &text).await?;
-        // A trail may be named by its commit.
-        if let Some(of_commits) = &trails_of_commits {
-            trails.listed.retain(|trail| !of_commits.listed.contains(trail));
-        }
-        Ok(Self {
-            digests,
-            built,
-            trails_of_commits,
+        let text = SearchText::new(query);
+        let mut found = Self {
+            digests: AtMost::default(),
+            built: AtMost::default(),
+            trails_of_commits: AtMost::default(),
             images: transaction.find_images(organization, &text).await?,
             pods: transaction.find_pods(organization, &text).await?,
             flows: transaction.find_flows(organization, &text).await?,
-            trails,
-        })
+            trails: transaction.find_trails(organization, &text).await?,
+        };
+        if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
+            found.digests = transaction.find_artifacts(organization, first, last).await?;
+        }
+        if let Some(commit) = digits(query) {
+            found.built = transaction.find_artifacts_of_commit(organization, &commit, None).await?;
+            found.trails_of_commits = transaction.find_trails_of_commit(organization, &commit).await?;
+            // A trail may be named by its commit.
+            found.trails.listed.retain(|trail| !found.trails_of_commits.listed.contains(trail));
+        }
+        Ok(found)
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::columns::{Json, verdict};
+use super::columns::Json;
 use super::live::LiveEnvironment;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_all, fetch_scalars};
+use super::verdicts::RunningRow;
 use super::{Error, Transaction};
-use crate::domain::evidence::environment_status::{ReportedArtifact, Verdict};
+use crate::domain::evidence::environment_status::{ReportedArtifact, RunningArtifact};
 use crate::domain::model::{Fingerprint, Timestamp};
 
 /// Maximum number of environments in which an artifact runs. Only the largest fleets have more.
@@ -21,35 +22,25 @@ pub struct CurrentRun {
     /// The environment.
     #[sqlx(flatten)]
     pub environment: LiveEnvironment,
-    /// The image's name.
-    pub image: String,
-    /// The namespaces in which it runs.
-    #[sqlx(try_from = "Json<Vec<String>>")]
-    pub namespaces: Vec<String>,
-    /// Number of pods.
-    pub pods: i64,
+    /// The artifact there.
+    #[sqlx(flatten, try_from = "RunningRow")]
+    pub running: RunningArtifact,
     /// When it started.
     pub started_at: Timestamp,
     /// The first snapshot that contains it.
     pub first_snapshot: i64,
-    /// The current verdict.
-    #[sqlx(flatten, try_from = "VerdictRow")]
-    pub verdict: Verdict,
 }
 
 /// A run of an artifact that ended.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct PastRun {
     /// The environment.
-    #[sqlx(rename = "environment")]
     pub environment_name: String,
     /// The last snapshot that contains it.
-    #[sqlx(rename = "last_snapshot")]
     pub snapshot_index: i64,
     /// When it started.
     pub started_at: Timestamp,
     /// When it ended.
-    #[sqlx(rename = "ended_at")]
     pub exited_at: Timestamp,
     /// The first snapshot that contains it.
     #[serde(skip)]
@@ -57,30 +48,6 @@ pub struct PastRun {
     /// The environment's current snapshot.
     #[serde(skip)]
     pub current_snapshot: i64,
-}
-
-#[derive(sqlx::FromRow)]
-struct VerdictRow {
-    compliance: Option<String>,
-    is_allowed: Option<bool>,
-    reasons: Option<String>,
-}
-
-impl TryFrom<VerdictRow> for Verdict {
-    type Error = Error;
-
-    fn try_from(row: VerdictRow) -> Result<Self, Error> {
-        let is_allowed = row.is_allowed.unwrap_or_default();
-        verdict(row.compliance.as_deref(), is_allowed, row.reasons.as_deref())
-    }
-}
-
-#[derive(sqlx::FromRow)]
-struct RunningInRow {
-    environment: String,
-    name: String,
-    pods: i64,
-    namespaces: Json<Vec<String>>,
 }
 
 impl Transaction {
@@ -105,11 +72,12 @@ impl Transaction {
         artifact: Fingerprint,
     ) -> Result<BTreeMap<String, ReportedArtifact>, Error> {
         const SELECT: &str = "
-            SELECT e.name AS environment, r.name, r.pods, r.namespaces
+            SELECT e.name, r.name, r.pods, r.namespaces
             FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
-        let rows: Vec<RunningInRow> = fetch_all!(self, SELECT, organization, artifact);
-        let running = |RunningInRow { environment, name, pods, namespaces: Json(namespaces) }| {
+        let rows: Vec<(String, String, i64, Json<Vec<String>>)> =
+            fetch_all!(self, SELECT, organization, artifact);
+        let running = |(environment, name, pods, Json(namespaces))| {
             (environment, ReportedArtifact { name, pods, namespaces })
         };
         Ok(rows.into_iter().map(running).collect())
@@ -125,7 +93,8 @@ impl Transaction {
             SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliant_until,
                    (SELECT e.evaluated_at FROM evaluation_queue q
                     WHERE q.organization = e.organization AND q.environment = e.id) AS last_evaluated_at, e.absence,
-                   r.name AS image, r.namespaces, r.pods, r.started_at, r.first_snapshot, v.compliance, v.is_allowed, v.reasons
+                   r.name AS image, r.namespaces, r.pods, r.started_at, r.first_snapshot, v.compliance,
+                   COALESCE(v.is_allowed, FALSE) AS is_allowed, v.reasons
             FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
               LEFT JOIN verdicts v ON v.organization = r.organization AND v.environment = r.environment
                 AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
@@ -149,8 +118,8 @@ impl Transaction {
         // A run that ended has a last snapshot. `ended_at IS NOT NULL` would make SQLite read all
         // ended runs of the environment.
         const SELECT: &str = "
-            SELECT e.name AS environment, r.started_at, r.ended_at, r.first_snapshot, r.last_snapshot,
-                   e.snapshot AS current_snapshot
+            SELECT e.name AS environment_name, r.last_snapshot AS snapshot_index, r.started_at, r.ended_at AS exited_at,
+                   r.first_snapshot, e.snapshot AS current_snapshot
             FROM environments e CROSS JOIN artifact_runs r
             WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
               AND r.last_snapshot IS NOT NULL

@@ -7,8 +7,8 @@ use sqlx::types::Uuid;
 use super::attestations::{Attestation, columns};
 use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use super::rows::{Bytes, Id, rows};
-use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar};
+use super::rows::Id;
+use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
 use super::{Error, Transaction};
 use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp, TrailCommit};
 
@@ -124,21 +124,6 @@ macro_rules! select_named {
     };
 }
 
-/// The name of an attestation, such as `unit`, or `app.unit` for the artifact `app` of the template.
-#[derive(Debug, Clone, Copy)]
-pub struct AttestationName<'a> {
-    whole: &'a str,
-    target: &'a str,
-    last: &'a str,
-}
-
-impl<'a> From<&'a str> for AttestationName<'a> {
-    fn from(whole: &'a str) -> Self {
-        let (target, last) = whole.split_once('.').unwrap_or_default();
-        Self { whole, target, last }
-    }
-}
-
 impl Transaction {
     /// One attestation of an organization.
     pub async fn attestation(
@@ -150,15 +135,17 @@ impl Transaction {
         Ok(fetch_optional!(self, SELECT, organization, id))
     }
 
-    /// The attestations of a name in a trail, newest first, at most 20.
+    /// The attestations of a name in a trail, newest first, at most 20: `unit`, or `app.unit` for the artifact `app` of the
+    /// template.
     pub async fn attestations_named_in_trail(
         &mut self,
         organization: &str,
         trail: Uuid,
-        name: AttestationName<'_>,
+        name: &str,
     ) -> Result<Vec<AttestationDetails>, Error> {
         const SELECT: &str = select_named!("a.trail = $6 AND a.organization = $1");
-        Ok(fetch_all!(self, SELECT, organization, name.whole, name.last, name.target, MAX_NAMED, trail))
+        let (target, last) = name.split_once('.').unwrap_or_default();
+        Ok(fetch_all!(self, SELECT, organization, name, last, target, MAX_NAMED, trail))
     }
 
     /// The attestations of a name of an artifact in a flow, newest first, at most 20. `COALESCE` keeps SQLite from
@@ -168,14 +155,14 @@ impl Transaction {
         organization: &str,
         flow: &str,
         artifact: Fingerprint,
-        name: AttestationName<'_>,
+        name: &str,
     ) -> Result<Vec<AttestationDetails>, Error> {
         const SELECT: &str = select_named!(
             "a.organization = $1 AND COALESCE(a.flow, '') = $6
              AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
         );
-        let AttestationName { whole, target, last } = name;
-        Ok(fetch_all!(self, SELECT, organization, whole, last, target, MAX_NAMED, flow, artifact))
+        let (target, last) = name.split_once('.').unwrap_or_default();
+        Ok(fetch_all!(self, SELECT, organization, name, last, target, MAX_NAMED, flow, artifact))
     }
 
     /// The artifacts that an attestation is about.
@@ -184,14 +171,11 @@ impl Transaction {
         organization: &str,
         id: Uuid,
     ) -> Result<AtMost<Fingerprint>, Error> {
-        let rows: Vec<(Bytes,)> = rows!(
-            self,
-            "hex(fingerprint)",
-            "SELECT fingerprint FROM attested_artifacts WHERE organization = $1 AND attestation = $2
-             ORDER BY fingerprint LIMIT $3",
-            |query| query.bind(organization).bind(id).bind(one_more_than(MAX_ROWS))
-        );
-        Ok(AtMost::from_rows(MAX_ROWS, rows.into_iter().map(|(Bytes(artifact),)| artifact).collect()))
+        const SELECT: &str = "
+            SELECT fingerprint FROM attested_artifacts WHERE organization = $1 AND attestation = $2
+            ORDER BY fingerprint LIMIT $3";
+        let rows = fetch_scalars!(self, SELECT, organization, id, one_more_than(MAX_ROWS));
+        Ok(AtMost::from_rows(MAX_ROWS, rows))
     }
 
     /// The content of the file that is attached to an attestation; `None` if there is none, or if it was removed.

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{Json, json};
 use super::latest_attestations::{AddedBy, AttestedBy};
-use super::provenance::{ArtifactOrigin, ClaimEffect};
+use super::provenance::{ArtifactOrigin, OriginEffect};
 use super::repositories::{RecordError, Reporter};
 use super::row_limit::PageBudget;
 use super::rows::Id;
@@ -59,15 +59,6 @@ pub struct NewAttestation<'a> {
     pub token: Fingerprint,
     /// The repositories and images that the flow owns.
     pub owned: &'a Owned,
-}
-
-/// The effect of an attestation beyond its own rows.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Recorded {
-    /// The effect of the origin that it names.
-    pub claim: ClaimEffect,
-    /// Describes a new or changed repository.
-    pub repository: Option<String>,
 }
 
 impl<'a> NewAttestation<'a> {
@@ -205,7 +196,7 @@ impl Transaction {
         new: &NewAttestation<'_>,
         trail: LockedTrail,
         at: Timestamp,
-    ) -> Result<Recorded, RecordError> {
+    ) -> Result<OriginEffect, RecordError> {
         let repository = match new.repository {
             Some(named) => Some((named, self.record_repository(new.reporter(), named, at).await?)),
             None => None,
@@ -241,18 +232,18 @@ impl Transaction {
         self.link(new, id, trail.id).await?;
         let attested = AttestedBy {
             id,
-            flow: new.flow,
+            flow: new.flow.to_owned(),
             trail: trail.id,
-            name: new.fields.attestation_name.as_str(),
-            kind: new.kind,
+            name: new.fields.attestation_name.as_str().to_owned(),
+            kind: new.kind.to_owned(),
             is_compliant: new.passes == Some(true),
             created_at: at,
         };
-        self.record_attested(new.organization, new.artifacts, attested).await?;
+        self.record_attested(new.organization, new.artifacts, &attested).await?;
         let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };
         self.add_to_flow(new.organization, new.artifacts, added).await?;
         self.log().row(new.organization, Kind::Attestation, id);
-        let Some((named, repository)) = repository else { return Ok(Recorded::default()) };
+        let Some((named, repository)) = repository else { return Ok(OriginEffect::default()) };
         let origin = ArtifactOrigin {
             reporter: new.reporter(),
             named,
@@ -262,8 +253,7 @@ impl Transaction {
             report: None,
             at,
         };
-        let claim = self.record_origin(&repository, origin, new.artifacts).await?;
-        Ok(Recorded { claim, repository: repository.change })
+        Ok(self.record_origin(repository, origin, new.artifacts).await?)
     }
 
     /// Updates a trail after a request, and its commit if the request has one.

@@ -14,10 +14,11 @@ use sqlx::{Database, Decode, Encode, Type};
 use super::Error;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::notification::{Cause, Content};
+use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{
-    AnyJson, ApprovalState, Fingerprint, FreeForm, GitCommit, JunitResult, TargetKind, Timestamp, TrailCommit,
+    AnyJson, ApprovalState, EnvironmentName, Fingerprint, FreeForm, GitCommit, JunitResult, TargetKind,
+    Timestamp, TrailCommit,
 };
 
 /// Declares how a domain type is stored: the type of its column, and both conversions.
@@ -76,6 +77,8 @@ column_type!(AnyJson, String, |json| json.as_str().to_owned(), |text| Ok(serde_j
 column_type!(FreeForm, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(TargetKind, String, |kind| kind.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(Role, String, |role| role.as_str().to_owned(), |text| Ok(text.parse()?));
+column_type!(Pattern, String, |pattern| pattern.as_str().to_owned(), |text| Ok(text.parse()?));
+column_type!(EnvironmentName, String, |name| name.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(ApprovalState, String, |state| state.as_str().to_owned(), |text| Ok(text.parse()?));
 // `NULL` means that compliance was never evaluated.
 column_type!(Compliance, Option<String>, |compliance| Some(compliance.as_str().to_owned()), |text| {
@@ -217,22 +220,10 @@ pub(super) fn scope_column(role: Role, scope: &Scope) -> Result<String, Error> {
     }
 }
 
-/// `NULL` means that compliance was never evaluated.
-pub(super) fn compliance(text: Option<&str>) -> Result<Compliance, Error> {
-    text.map_or(Ok(Compliance::Unknown), str::parse).map_err(|_| Error::Unreadable("a compliance state"))
-}
-
-/// Reads a compliance from JSON of SQLite.
+/// Reads a compliance from JSON of SQLite; `null` means that it was never evaluated.
 pub(super) fn read_compliance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Compliance, D::Error> {
     let text = Option::<&str>::deserialize(deserializer)?;
-    compliance(text).map_err(serde::de::Error::custom)
-}
-
-/// The verdict on an artifact; unknown without reasons, which every stored verdict has.
-pub(super) fn verdict(text: Option<&str>, is_allowed: bool, reasons: Option<&str>) -> Result<Verdict, Error> {
-    let Some(reasons) = reasons else { return Ok(Verdict::UNKNOWN) };
-    let reasons = serde_json::from_str(reasons).map_err(|_| Error::Unreadable("the reasons of a verdict"))?;
-    Ok(Verdict { compliance: compliance(text)?, is_allowed, reasons })
+    text.map_or(Ok(Compliance::Unknown), str::parse).map_err(serde::de::Error::custom)
 }
 
 /// Serializes a value to be stored.

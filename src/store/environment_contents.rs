@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{Json, Micros, verdict};
+use super::columns::{Json, Micros};
 use super::like_pattern::anywhere;
 use super::rows::{Bytes, converted, rows};
 use super::transaction::{fetch_for_all, fetch_one};
+use super::verdicts::VerdictRow;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::event::NamespacedOwner;
@@ -41,13 +42,12 @@ pub struct PodGroup {
     pub reported_by: String,
 }
 
-/// The columns in the order of `verdicts`. JSON from SQLite has 0 and 1 instead of booleans.
+/// The columns in the order of `verdicts`.
 #[derive(sqlx::FromRow, Deserialize)]
-struct VerdictRow {
+struct VerdictIdRow {
     fingerprint: Bytes,
-    compliance: String,
-    is_allowed: i64,
-    reasons: String,
+    #[sqlx(flatten)]
+    verdict: VerdictRow,
 }
 
 /// The part that the pods of one owner share.
@@ -218,12 +218,11 @@ impl Transaction {
         environment: Uuid,
         at: Option<Timestamp>,
     ) -> Result<HashMap<Fingerprint, Verdict>, Error> {
-        let rows: Vec<VerdictRow> = rows!(
+        let rows: Vec<VerdictIdRow> = rows!(
             self,
-            "hex(fingerprint), compliance, is_allowed, reasons",
+            "hex(fingerprint), json_array(compliance, is_allowed, reasons)",
             // Current and ended verdicts have an index each; earlier ones are not read.
-            "SELECT fingerprint, compliance, CAST(CASE WHEN is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed,
-                    reasons
+            "SELECT fingerprint, compliance, is_allowed, reasons
              FROM (SELECT * FROM verdicts
                    WHERE organization = $1 AND environment = $2 AND from_at <= $3 AND until_at IS NULL
                    UNION ALL
@@ -232,11 +231,7 @@ impl Transaction {
                      AND until_at > $3) v",
             |query| query.bind(organization).bind(environment).bind(as_of(at))
         );
-        let parse = |row: VerdictRow| {
-            let verdict = verdict(Some(&row.compliance), row.is_allowed != 0, Some(&row.reasons))?;
-            Ok((row.fingerprint.0, verdict))
-        };
-        rows.into_iter().map(parse).collect()
+        Ok(rows.into_iter().map(|row| (row.fingerprint.0, row.verdict.into())).collect())
     }
 
     /// The history of an environment around a point in time.

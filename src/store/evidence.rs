@@ -10,11 +10,12 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::bootstrap::ApprovalContent;
-use super::columns::{Json, json};
+use super::columns::{Json, Micros, json};
 use super::image_indexes::related;
-use super::rows::{Bytes, Id};
+use super::rows::{Bytes, Id, converted, flag};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use super::{Error, Transaction};
+use crate::domain::evidence::ownership::Pattern;
 use crate::domain::evidence::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
     FlowEvidence, TrailEvidence, relate,
@@ -25,32 +26,29 @@ use crate::domain::model::{
 };
 use crate::store::from_row::all_from_rows;
 
-/// The columns in the order of `latest_attestations`. JSON from SQLite has 0 and 1 instead of booleans.
+/// The columns in the order of `latest_attestations`.
 #[derive(sqlx::FromRow, Deserialize)]
 struct LatestRow {
-    fingerprint: Bytes,
-    flow: String,
-    name: String,
-    is_compliant: i64,
-    attestation: Id,
-    created_at: i64,
-    kind: String,
-    trail: Id,
-}
-
-/// An artifact that a pipeline reported in a flow, and the trail of the latest report.
-#[derive(sqlx::FromRow)]
-struct ReportedRow {
+    #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     fingerprint: Fingerprint,
     flow: String,
-    trail: Option<Uuid>,
+    name: String,
+    #[serde(deserialize_with = "flag")]
+    is_compliant: bool,
+    #[serde(deserialize_with = "converted::<_, Id, _>")]
+    attestation: Uuid,
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
+    created_at: Timestamp,
+    kind: String,
+    #[serde(deserialize_with = "converted::<_, Id, _>")]
+    trail: Uuid,
 }
 
 #[derive(sqlx::FromRow)]
 struct AllowanceRow {
     environment: String,
     fingerprint: Fingerprint,
-    pattern: Option<String>,
+    pattern: Option<Pattern>,
     reason: String,
     author: String,
     expires_at: Option<Timestamp>,
@@ -59,23 +57,9 @@ struct AllowanceRow {
 #[derive(sqlx::FromRow)]
 struct ApprovedRow {
     target: Fingerprint,
-    environment: Option<String>,
+    environment: Option<EnvironmentName>,
     created_by: Option<String>,
     content: Json<ApprovalContent>,
-}
-
-impl AllowanceRow {
-    fn parse(self) -> Result<(String, AllowListEntry), Error> {
-        let subject = match self.pattern {
-            Some(pattern) => AllowListSubject::Image(
-                pattern.parse().map_err(|_| Error::Unreadable("a pattern of an allow-list"))?,
-            ),
-            None => AllowListSubject::Artifact(self.fingerprint),
-        };
-        let (reason, author) = (self.reason, self.author);
-        let until = self.expires_at;
-        Ok((self.environment, AllowListEntry { subject, reason, author, until }))
-    }
 }
 
 type Tags = HashMap<String, Arc<BTreeMap<String, String>>>;
@@ -122,16 +106,7 @@ impl Transaction {
         artifacts.extend(related(&listed));
         let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
         if !needs.latest.is_empty() {
-            let mut latest = Vec::new();
-            let artifacts: Vec<Fingerprint> = artifacts.iter().copied().collect();
-            for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
-                latest.append(&mut self.latest_attestations(organization, &needs.latest, chunk).await?);
-            }
-            let mut reported = Vec::new();
-            if needs.latest == LatestNeeded::All {
-                reported = self.reported(organization, artifacts).await?;
-            }
-            self.add_attestations(organization, (latest, reported), needs, &mut evidence).await?;
+            self.add_attestations(organization, &artifacts, needs, &mut evidence).await?;
         }
         if needs.approvals {
             for (artifact, approval) in self.approved(organization, artifacts).await? {
@@ -145,68 +120,57 @@ impl Transaction {
     async fn add_attestations(
         &mut self,
         organization: &str,
-        (latest, reported): (Vec<LatestRow>, Vec<ReportedRow>),
+        artifacts: &BTreeSet<Fingerprint>,
         needs: &Needs<'_>,
         evidence: &mut BTreeMap<Fingerprint, Evidence>,
     ) -> Result<(), Error> {
+        // The flows in which pipelines reported artifacts, with the trails of the latest reports.
+        const REPORTED: &str = "
+            SELECT f.fingerprint, f.flow, r.trail
+            FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+            WHERE f.organization = ? AND f.fingerprint IN (?)";
+        let latest = self.latest_attestations(organization, &needs.latest, artifacts).await?;
+        let mut reported: Vec<(Fingerprint, String, Option<Uuid>)> = Vec::new();
+        if needs.latest == LatestNeeded::All {
+            reported = fetch_for_all!(self, REPORTED, artifacts.iter().copied(), organization);
+        }
         let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
-        let counts = self.test_counts(organization, counted.map(|row| row.attestation.0).collect()).await?;
-        let authors = if needs.authors {
-            self.authors(organization, latest.iter().map(|row| row.attestation.0).collect()).await?
-        } else {
-            HashMap::new()
-        };
-        let trails = if needs.trails {
-            let attested = latest.iter().map(|row| row.trail.0);
-            let trails = attested.chain(reported.iter().filter_map(|row| row.trail)).collect();
-            self.trail_compliance(organization, &trails).await?
-        } else {
-            HashMap::new()
-        };
-        let tags: Tags = if needs.tags {
-            let tags = self.tags(organization).await?;
-            tags.into_iter().map(|(flow, tags)| (flow, Arc::new(tags))).collect()
-        } else {
-            HashMap::new()
-        };
+        let counts = self.test_counts(organization, counted.map(|row| row.attestation).collect()).await?;
+        let named = latest.iter().filter(|_| needs.authors).map(|row| row.attestation);
+        let authors = self.authors(organization, named.collect()).await?;
+        let trails =
+            latest.iter().map(|row| row.trail).chain(reported.iter().filter_map(|(.., trail)| *trail));
+        let trails = trails.filter(|_| needs.trails).collect();
+        let trails = self.trail_compliance(organization, &trails).await?;
+        let mut tags = Tags::new();
+        if needs.tags {
+            let all = self.tags(organization).await?;
+            tags.extend(all.into_iter().map(|(flow, tags)| (flow, Arc::new(tags))));
+        }
         for row in latest {
-            let evidence = evidence.entry(row.fingerprint.0).or_default();
-            for author in authors.get(&row.attestation.0).into_iter().flatten() {
+            let evidence = evidence.entry(row.fingerprint).or_default();
+            for author in authors.get(&row.attestation).into_iter().flatten() {
                 if !evidence.authors.contains(author) {
                     evidence.authors.push(author.clone());
                 }
             }
-            let (tests, skipped) = counts.get(&row.attestation.0).copied().unwrap_or_default();
+            let (tests, skipped) = counts.get(&row.attestation).copied().unwrap_or_default();
             let flow = held_by(evidence, row.flow, &tags);
             let latest = AttestationEvidence {
                 kind: row.kind,
-                passes: row.is_compliant != 0,
-                created_at: Timestamp::from_micros(row.created_at),
+                passes: row.is_compliant,
+                created_at: row.created_at,
                 tests,
                 skipped,
-                trail: trails.get(&row.trail.0).map(trail),
+                trail: trails.get(&row.trail).map(trail),
             };
             flow.attestations.insert(row.name, latest);
         }
-        for row in reported {
-            let evidence = evidence.entry(row.fingerprint).or_default();
-            let flow = held_by(evidence, row.flow, &tags);
-            flow.trails.extend(row.trail.and_then(|id| trails.get(&id)).map(trail));
+        for (artifact, flow, reported_in) in reported {
+            let flow = held_by(evidence.entry(artifact).or_default(), flow, &tags);
+            flow.trails.extend(reported_in.and_then(|id| trails.get(&id)).map(trail));
         }
         Ok(())
-    }
-
-    /// The flows in which pipelines reported artifacts, with the trails of the latest reports.
-    async fn reported(
-        &mut self,
-        organization: &str,
-        artifacts: Vec<Fingerprint>,
-    ) -> Result<Vec<ReportedRow>, Error> {
-        const SELECT: &str = "
-            SELECT f.fingerprint, f.flow, r.trail
-            FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
-            WHERE f.organization = ? AND f.fingerprint IN (?)";
-        Ok(fetch_for_all!(self, SELECT, artifacts, organization))
     }
 
     /// The latest attestation of each needed flow and name, in the order of recording. May return more: flows and names are
@@ -215,11 +179,11 @@ impl Transaction {
         &mut self,
         organization: &str,
         needed: &LatestNeeded<'_>,
-        artifacts: &[Fingerprint],
+        artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Vec<LatestRow>, Error> {
         const COLUMNS: &str = "
-            SELECT fingerprint, flow, name, CAST(CASE WHEN is_compliant THEN 1 ELSE 0 END AS BIGINT) AS is_compliant,
-                   attestation, created_at, kind, trail FROM latest_attestations WHERE organization = ";
+            SELECT fingerprint, flow, name, is_compliant, attestation, created_at, kind, trail
+            FROM latest_attestations WHERE organization = ";
         macro_rules! push_filter {
             ($query:ident) => {
                 $query.push(COLUMNS).push_bind(organization);
@@ -288,8 +252,9 @@ impl Transaction {
             environments,
             ")"
         );
-        for row in rows {
-            let (environment, entry) = row.parse()?;
+        for AllowanceRow { environment, fingerprint, pattern, reason, author, expires_at: until } in rows {
+            let subject = pattern.map_or(AllowListSubject::Artifact(fingerprint), AllowListSubject::Image);
+            let entry = AllowListEntry { subject, reason, author, until };
             lists.entry(environment).or_default().0.push(entry);
         }
         Ok(lists)
@@ -302,14 +267,13 @@ impl Transaction {
         attestations: BTreeSet<Uuid>,
     ) -> Result<HashMap<Uuid, (u32, u32)>, Error> {
         const SELECT: &str = "SELECT id, results FROM attestations WHERE organization = ? AND id IN (?)";
-        let rows: Vec<(Uuid, String)> = fetch_for_all!(self, SELECT, attestations, organization);
-        let sum = |(id, results): (Uuid, String)| {
-            let results: Vec<JunitResult> = serde_json::from_str(&results)
-                .map_err(|_| Error::Unreadable("the results of an attestation"))?;
+        let rows: Vec<(Uuid, Json<Vec<JunitResult>>)> =
+            fetch_for_all!(self, SELECT, attestations, organization);
+        let sum = |(id, Json(results)): (Uuid, Json<Vec<JunitResult>>)| {
             let JunitResult { total, skipped, .. } = JunitResult::sum(&results);
-            Ok((id, (total.saturating_sub(skipped), skipped)))
+            (id, (total.saturating_sub(skipped), skipped))
         };
-        rows.into_iter().map(sum).collect()
+        Ok(rows.into_iter().map(sum).collect())
     }
 
     /// The authors of the commits that attestations name: as in git, and their names at the provider.
@@ -339,13 +303,12 @@ impl Transaction {
             SELECT target, environment, created_by, content FROM approvals
             WHERE organization = ? AND closed_at IS NULL AND state = 'APPROVED' AND target IN (?)";
         let rows: Vec<ApprovedRow> = fetch_for_all!(self, SELECT, artifacts, organization);
-        let parse = |ApprovedRow { target, environment, created_by, content: Json(content) }: ApprovedRow| {
-            let environment = environment.map(|name| name.parse::<EnvironmentName>()).transpose();
-            let environment = environment.map_err(|_| Error::Unreadable("an environment's name"))?;
+        let approval = |row: ApprovedRow| {
+            let ApprovedRow { target, environment, created_by, content: Json(content) } = row;
             let approvers = content.approvals.into_iter().map(|sign_off| sign_off.approved_by).collect();
-            Ok((target, ApprovalEvidence { environment, created_by, approvers }))
+            (target, ApprovalEvidence { environment, created_by, approvers })
         };
-        rows.into_iter().map(parse).collect()
+        Ok(rows.into_iter().map(approval).collect())
     }
 
     /// The artifacts whose latest attestations are in a trail, and those that were reported in it, at most `limit`.

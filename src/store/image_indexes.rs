@@ -8,39 +8,15 @@ use super::from_row::all_from_rows;
 use super::transaction::{MAX_STATEMENT_ROWS, execute, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{Fingerprint, ImageIndex, ListedManifest, PlatformManifest, Timestamp};
+use crate::domain::model::{Fingerprint, ImageIndex, ListedManifest, Timestamp};
 
 /// Number of indexes in each flow whose evidence counts for a manifest (`is_recent`): the newest ones. A manifest that does not change is in
 /// the index of each build, so that the cost of an evaluation would grow with the history.
 const MAX_INDEXES: i64 = 16;
 
-#[derive(sqlx::FromRow)]
-struct ListedRow {
-    image_index: Fingerprint,
-    fingerprint: Fingerprint,
-    platform: String,
-    counts: i64,
-}
-
 /// The indexes and manifests between which evidence counts.
 pub fn related(listed: &[ListedManifest]) -> impl Iterator<Item = Fingerprint> {
     listed.iter().filter(|pair| pair.counts).flat_map(|pair| [pair.index, pair.manifest])
-}
-
-/// The indexes that list an artifact, and the manifests that it lists.
-#[must_use]
-pub fn indexes_and_manifests(
-    listed: &[ListedManifest],
-    artifact: Fingerprint,
-) -> (Vec<PlatformManifest>, Vec<PlatformManifest>) {
-    let other = |fingerprint, pair: &ListedManifest| PlatformManifest {
-        fingerprint,
-        platform: pair.platform.clone(),
-        is_index: false,
-    };
-    let indexes = listed.iter().filter(|pair| pair.manifest == artifact).map(|pair| other(pair.index, pair));
-    let manifests = listed.iter().filter(|pair| pair.index == artifact);
-    (indexes.collect(), manifests.map(|pair| other(pair.manifest, pair)).collect())
 }
 
 impl Transaction {
@@ -98,21 +74,20 @@ impl Transaction {
         }
         let artifacts: Vec<_> = artifacts.iter().copied().collect();
         for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
-            let rows: Vec<ListedRow> = on!(self, |connection| {
+            listed.append(&mut on!(self, |connection| {
                 let mut query = sqlx::QueryBuilder::new("WITH wanted (fingerprint) AS (");
                 query.push_values(chunk, |mut values, artifact| {
                     values.push_bind(*artifact);
                 });
                 query.push(
                     ") SELECT image_index, fingerprint, platform, counts FROM (
-                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, CAST(1 AS BIGINT) AS counts
+                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, TRUE AS counts
                      FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
                 );
                 query.push_bind(organization).push(
                     " AND m.fingerprint = w.fingerprint AND m.is_recent
                      UNION
-                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at,
-                            CAST(CASE WHEN m.is_recent THEN 1 ELSE 0 END AS BIGINT) AS counts
+                     SELECT m.image_index, m.fingerprint, m.platform, m.created_at, m.is_recent AS counts
                      FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
                 );
                 query.push_bind(organization).push(
@@ -120,12 +95,6 @@ impl Transaction {
                 );
                 let query = query.build().persistent(chunk.len() == 1);
                 query.fetch_all(connection).await.and_then(all_from_rows)?
-            });
-            listed.extend(rows.into_iter().map(|row| ListedManifest {
-                index: row.image_index,
-                manifest: row.fingerprint,
-                platform: row.platform,
-                counts: row.counts != 0,
             }));
         }
         Ok(listed)

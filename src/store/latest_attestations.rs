@@ -19,13 +19,13 @@ pub(super) struct AddedBy<'a> {
 }
 
 /// An attestation of artifacts.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AttestedBy<'a> {
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub(super) struct AttestedBy {
     pub(super) id: Uuid,
-    pub(super) flow: &'a str,
+    pub(super) flow: String,
     pub(super) trail: Uuid,
-    pub(super) name: &'a str,
-    pub(super) kind: &'a str,
+    pub(super) name: String,
+    pub(super) kind: String,
     pub(super) is_compliant: bool,
     pub(super) created_at: Timestamp,
 }
@@ -36,7 +36,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
-        by: AttestedBy<'_>,
+        by: &AttestedBy,
     ) -> Result<(), Error> {
         insert!(
             self,
@@ -49,9 +49,13 @@ impl Transaction {
                   > (latest_attestations.created_at, latest_attestations.attestation)",
             artifacts,
             |values, artifact| {
-                values.push_bind(organization).push_bind(artifact.bytes().as_slice()).push_bind(by.flow);
-                values.push_bind(by.name).push_bind(by.id).push_bind(by.created_at.micros());
-                values.push_bind(by.is_compliant).push_bind(by.kind).push_bind(by.trail);
+                values.push_bind(organization).push_bind(artifact.bytes().as_slice());
+                values
+                    .push_bind(by.flow.as_str())
+                    .push_bind(by.name.as_str())
+                    .push_bind(by.id)
+                    .push_bind(by.created_at.micros());
+                values.push_bind(by.is_compliant).push_bind(by.kind.as_str()).push_bind(by.trail);
             }
         );
         Ok(())

@@ -14,7 +14,7 @@ use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::validity::Validity;
-use crate::domain::model::{Fingerprint, KnownRepository, Timestamp};
+use crate::domain::model::{EmbeddedArtifact, Fingerprint, KnownRepository, Timestamp};
 
 /// A repository that an attestation named.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -83,17 +83,6 @@ impl LiveEnvironment {
     pub fn validity(&self, silent_after: Duration) -> Validity {
         Validity::new(Some(self.last_report_at), self.silent_after, silent_after, self.compliant_until)
     }
-}
-
-/// An artifact that was built from the repository.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct BuiltArtifact {
-    /// The artifact.
-    pub fingerprint: Fingerprint,
-    /// The commit that it was built from.
-    pub commit_sha: Option<String>,
-    /// The URL of a page about the commit.
-    pub commit_url: Option<String>,
 }
 
 impl Transaction {
@@ -210,16 +199,16 @@ impl Transaction {
         Ok(rows.into_iter().map(|(Bytes(artifact),)| artifact).collect())
     }
 
-    /// The commits of this repository that artifacts were built from, by fingerprint.
+    /// The artifacts of a set with the commits of this repository that they were built from, by fingerprint.
     pub async fn built(
         &mut self,
         organization: &str,
         repository: Uuid,
         artifacts: BTreeSet<Fingerprint>,
-    ) -> Result<Vec<BuiltArtifact>, Error> {
+    ) -> Result<Vec<EmbeddedArtifact>, Error> {
         // Excludes the index on repositories: PostgreSQL underestimates their artifacts and reads all of them.
         const SELECT: &str = "
-            SELECT fingerprint, commit_sha, commit_url FROM provenance
+            SELECT fingerprint AS id, fingerprint, commit_sha, commit_url FROM provenance
             WHERE organization = ? AND repository IS NOT DISTINCT FROM ? AND fingerprint IN (?) ORDER BY fingerprint";
         Ok(fetch_for_all!(self, SELECT, artifacts, organization, repository))
     }

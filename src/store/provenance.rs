@@ -11,27 +11,9 @@ use super::columns::Json;
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{fetch_all, fetch_for_all, for_all, insert};
 use super::{Error, Transaction};
-use crate::domain::evidence::ownership::{Owned, Ownership};
+use crate::domain::evidence::ownership::Ownership;
 use crate::domain::model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
 use crate::store::repositories::{RecordedRepository, Reporter};
-
-/// The origin that an attestation names for its artifacts.
-#[derive(Debug, Clone, Copy)]
-struct NewClaim<'a> {
-    organization: &'a str,
-    flow: &'a str,
-    repository: Uuid,
-    /// The repository's URL, if it differs from the recorded one.
-    other_url: Option<&'a str>,
-    commit_sha: Option<&'a str>,
-    commit_url: Option<&'a str>,
-    /// `None`: the report of an artifact.
-    attestation: Option<Uuid>,
-    report: Option<Uuid>,
-    reported_by: &'a str,
-    owned: &'a Owned,
-    at: Timestamp,
-}
 
 /// The origin that a request names.
 #[derive(Debug, Clone, Copy)]
@@ -52,13 +34,15 @@ pub struct ArtifactOrigin<'a> {
     pub at: Timestamp,
 }
 
-/// The effect of a claim on the origins of its artifacts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ClaimEffect {
+/// The effect of the origin that a request names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OriginEffect {
     /// Number of artifacts for which it is new and differs from the origin that counts.
     pub conflicts: i64,
     /// Number of artifacts for which it replaced the origin of another flow or repository.
     pub replaced: usize,
+    /// Describes a new or changed repository.
+    pub repository: Option<String>,
 }
 
 /// A repository and commit that an artifact was built from, as a flow named them.
@@ -111,38 +95,13 @@ impl Transaction {
         Ok(fetch_for_all!(self, SELECT, artifacts.iter().copied(), organization, organization))
     }
 
-    /// Records the origin that a request names for artifacts.
+    /// Records the origin that a request names for artifacts, and the origins that it determines.
     pub async fn record_origin(
         &mut self,
-        repository: &RecordedRepository,
+        repository: RecordedRepository,
         origin: ArtifactOrigin<'_>,
         artifacts: &BTreeSet<Fingerprint>,
-    ) -> Result<ClaimEffect, Error> {
-        let claimed = origin.named.url.as_ref().map(UrlText::as_str);
-        let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
-        let claim = NewClaim {
-            organization: origin.reporter.organization,
-            flow: origin.reporter.flow,
-            repository: repository.id,
-            other_url,
-            commit_sha: origin.commit.and_then(|commit| commit.sha1.as_deref()),
-            // The page of a commit must not be elsewhere than the repository.
-            commit_url: origin.commit_url.filter(|_| other_url.is_none()),
-            attestation: origin.attestation,
-            report: origin.report,
-            reported_by: origin.reporter.reported_by,
-            owned: origin.reporter.owned,
-            at: origin.at,
-        };
-        self.record_claim(claim, artifacts).await
-    }
-
-    /// Records a claim, and the origins that it determines.
-    async fn record_claim(
-        &mut self,
-        claim: NewClaim<'_>,
-        artifacts: &BTreeSet<Fingerprint>,
-    ) -> Result<ClaimEffect, Error> {
+    ) -> Result<OriginEffect, Error> {
         const DELETE: &str = "
             DELETE FROM provenance WHERE EXISTS (
                 SELECT 1 FROM claims c
@@ -165,6 +124,12 @@ impl Transaction {
             is_conflict!(),
             " AND recorded_at = ? AND flow = ? AND organization = ? AND fingerprint IN (?)"
         );
+        let Reporter { organization, flow, reported_by, owned } = origin.reporter;
+        let claimed = origin.named.url.as_ref().map(UrlText::as_str);
+        let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
+        let commit_sha = origin.commit.and_then(|commit| commit.sha1.as_deref());
+        // The page of a commit must not be elsewhere than the repository.
+        let commit_url = origin.commit_url.filter(|_| other_url.is_none());
         insert!(
             self,
             "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
@@ -178,27 +143,25 @@ impl Transaction {
               WHERE claims.commit_sha IS NULL OR excluded.priority > claims.priority",
             artifacts,
             |values, artifact| {
-                values.push_bind(claim.organization).push_bind(artifact.bytes().as_slice());
-                values.push_bind(claim.flow).push_bind(claim.repository).push_bind(claim.other_url);
-                values.push_bind(claim.commit_sha).push_bind(claim.commit_url).push_bind(claim.attestation);
-                values.push_bind(claim.reported_by).push_bind(claim.at.micros());
-                values.push_bind(claim.owned.priority(artifact));
-                values.push_bind(claim.report.filter(|_| claim.commit_sha.is_some()));
+                values.push_bind(organization).push_bind(artifact.bytes().as_slice());
+                values.push_bind(flow).push_bind(repository.id).push_bind(other_url);
+                values.push_bind(commit_sha).push_bind(commit_url).push_bind(origin.attestation);
+                values.push_bind(reported_by).push_bind(origin.at.micros()).push_bind(owned.priority(artifact));
+                values.push_bind(origin.report.filter(|_| commit_sha.is_some()));
             }
         );
         let keys = || artifacts.iter().copied();
-        let removed: Vec<(String, Uuid)> = if claim.owned.is_owner {
-            fetch_for_all!(self, DELETE, keys(), claim.flow, claim.repository, claim.organization)
+        let removed: Vec<(String, Uuid)> = if owned.is_owner {
+            fetch_for_all!(self, DELETE, keys(), flow, repository.id, organization)
         } else {
             Vec::new()
         };
-        let is_other =
-            |(flow, repository): &(String, Uuid)| flow != claim.flow || *repository != claim.repository;
-        let replaced = removed.iter().filter(|removed| is_other(removed)).count();
-        for_all!(self, INSERT, keys(), claim.flow, claim.repository, claim.organization);
-        let new: Vec<(i64,)> =
-            fetch_for_all!(self, NEW_CONFLICTS, keys(), claim.at, claim.flow, claim.organization);
-        Ok(ClaimEffect { conflicts: new.into_iter().map(|(count,)| count).sum(), replaced })
+        let is_other = |(of, named): &&(String, Uuid)| of != flow || *named != repository.id;
+        let replaced = removed.iter().filter(is_other).count();
+        for_all!(self, INSERT, keys(), flow, repository.id, organization);
+        let new: Vec<(i64,)> = fetch_for_all!(self, NEW_CONFLICTS, keys(), origin.at, flow, organization);
+        let conflicts = new.into_iter().map(|(count,)| count).sum();
+        Ok(OriginEffect { conflicts, replaced, repository: repository.change })
     }
 
     /// The repositories and commits that an artifact was built from.

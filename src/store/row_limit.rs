@@ -18,6 +18,12 @@ pub struct AtMost<T> {
     pub has_more: bool,
 }
 
+impl<T> Default for AtMost<T> {
+    fn default() -> Self {
+        Self { listed: Vec::new(), has_more: false }
+    }
+}
+
 /// The `LIMIT` of a query: one row more than is shown tells whether there are more.
 pub(super) fn one_more_than(limit: usize) -> i64 {
     i64::try_from(limit).map_or(i64::MAX, |limit| limit.saturating_add(1))

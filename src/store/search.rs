@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use sqlx::AssertSqlSafe;
 
 use super::columns::Json;
 use super::like_pattern::{anywhere, literal};
@@ -76,56 +77,37 @@ impl SearchText {
     }
 }
 
-/// Matches a column with the pattern `$2`. `LIKE` ignores the case of ASCII letters on SQLite only. The rules of a
-/// language make `lower` of PostgreSQL three times as slow.
-macro_rules! contains_text {
-    (sqlite, $column:literal) => {
-        concat!($column, " LIKE $2 ESCAPE '!'")
-    };
-    (postgres, $column:literal) => {
-        concat!("lower(", $column, " COLLATE \"C\") LIKE $2 ESCAPE '!'")
-    };
-}
-
-/// The statement of a transaction's database.
-macro_rules! statement {
-    ($transaction:ident, $statement:ident) => {
-        match $transaction {
-            Self::Sqlite(_) => $statement!(sqlite),
-            Self::Postgres(_) => $statement!(postgres),
-        }
-    };
-}
-
-/// The environments of an organization, each with its `$limit` last ended pods. SQLite has no `LATERAL`, and evaluates the
-/// subquery once per environment, because an index range starts there. PostgreSQL would read the whole table instead.
-macro_rules! last_ended_pods {
-    (sqlite, $condition:literal, $limit:literal) => {
-        concat!(
-            "environments e CROSS JOIN pod_runs p
-             WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id AND ",
-            $condition,
-            "  AND p.ended_at >= COALESCE((SELECT p.ended_at FROM pod_runs p
-                              WHERE p.organization = $1 AND p.environment = e.id AND ",
-            $condition,
-            "                              AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT 1 OFFSET ",
-            $limit,
-            "                              - 1), 0)"
-        )
-    };
-    (postgres, $condition:literal, $limit:literal) => {
-        concat!(
-            "environments e CROSS JOIN LATERAL (
-               SELECT * FROM pod_runs p WHERE p.organization = $1 AND p.environment = e.id AND ",
-            $condition,
-            "  AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT ",
-            $limit,
-            ") p WHERE e.organization = $1"
-        )
-    };
-}
-
 impl Transaction {
+    /// Matches a column with the pattern `$2`. `LIKE` ignores the case of ASCII letters on SQLite only. The rules of a
+    /// language make `lower` of PostgreSQL three times as slow.
+    fn contains_text(&self, column: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!("{column} LIKE $2 ESCAPE '!'"),
+            Self::Postgres(_) => format!("lower({column} COLLATE \"C\") LIKE $2 ESCAPE '!'"),
+        }
+    }
+
+    /// The environments of an organization, each with its `limit` last ended pods. SQLite has no `LATERAL`, and evaluates
+    /// the subquery once per environment, because an index range starts there. PostgreSQL would read the whole table
+    /// instead.
+    fn last_ended_pods(&self, condition: &str, limit: &str) -> String {
+        match self {
+            Self::Sqlite(_) => format!(
+                "environments e CROSS JOIN pod_runs p
+                 WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id AND {condition}
+                   AND p.ended_at >= COALESCE((SELECT p.ended_at FROM pod_runs p
+                                   WHERE p.organization = $1 AND p.environment = e.id AND {condition}
+                                     AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT 1 OFFSET {limit} - 1), 0)"
+            ),
+            Self::Postgres(_) => format!(
+                "environments e CROSS JOIN LATERAL (
+                   SELECT * FROM pod_runs p WHERE p.organization = $1 AND p.environment = e.id AND {condition}
+                     AND p.ended_at IS NOT NULL ORDER BY p.ended_at DESC LIMIT {limit}) p
+                 WHERE e.organization = $1"
+            ),
+        }
+    }
+
     /// An environment's share of the scanned pods.
     async fn scanned_per_environment(&mut self, organization: &str) -> Result<i64, Error> {
         const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
@@ -162,26 +144,21 @@ impl Transaction {
         organization: &str,
         text: &SearchText,
     ) -> Result<AtMost<Artifact>, Error> {
-        macro_rules! select {
-            ($database:ident) => {
-                concat!(
-                    "SELECT fingerprint, name FROM (
-                       SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
-                       WHERE organization = $1 AND ended_at IS NULL
-                       UNION ALL SELECT fingerprint, name FROM (
-                         SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
-                         WHERE organization = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT $4) l) r
-                     WHERE ",
-                    contains_text!($database, "name"),
-                    " UNION SELECT fingerprint, name FROM (
-                       SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
-                       WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $5
-                       ORDER BY ended_at DESC LIMIT $4) n
-                     ORDER BY name, fingerprint LIMIT $3"
-                )
-            };
-        }
-        let select = statement!(self, select);
+        let matches = self.contains_text("name");
+        let select = AssertSqlSafe(format!(
+            "SELECT fingerprint, name FROM (
+               SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
+               WHERE organization = $1 AND ended_at IS NULL
+               UNION ALL SELECT fingerprint, name FROM (
+                 SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
+                 WHERE organization = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT $4) l) r
+             WHERE {matches}
+             UNION SELECT fingerprint, name FROM (
+               SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
+               WHERE organization = $1 AND ended_at IS NOT NULL AND substr(name, 1, 255) = $5
+               ORDER BY ended_at DESC LIMIT $4) n
+             ORDER BY name, fingerprint LIMIT $3"
+        ));
         let limit = one_more_than(MAX_RESULTS);
         let rows = fetch_all!(self, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
@@ -193,55 +170,30 @@ impl Transaction {
         organization: &str,
         text: &SearchText,
     ) -> Result<AtMost<PodRun>, Error> {
+        const PODS: &str =
+            "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM";
         // Joins the workloads only of the pods within the limit.
-        macro_rules! select {
-            ($($pods:expr),+) => {
-                concat!(
-                    "SELECT p.name AS environment, p.namespace, p.pod, p.started_at, p.ended_at, w.digests FROM (
-                       SELECT * FROM (",
-                    $($pods),+,
-                    "  ) u ORDER BY started_at DESC, id LIMIT $3) p
-                       CROSS JOIN workloads w
-                     WHERE w.organization = $1 AND w.hash = p.workload
-                     ORDER BY p.started_at DESC, p.id"
-                )
-            };
-        }
-        macro_rules! pods_of {
-            ($pods:expr) => {
-                concat!(
-                    "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM ",
-                    $pods
-                )
-            };
-        }
-        macro_rules! ended {
-            ($database:ident) => {
-                select!(
-                    pods_of!(last_ended_pods!($database, "TRUE", "$4")),
-                    " AND p.pod <> $5 AND ",
-                    contains_text!($database, "p.pod"),
-                    " UNION ALL ",
-                    pods_of!(last_ended_pods!($database, "p.pod = $5", "$3"))
-                )
-            };
-        }
-        macro_rules! running {
-            ($database:ident) => {
-                select!(
-                    pods_of!(
-                        "environments e CROSS JOIN pod_runs p
-                         WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id
-                           AND p.ended_at IS NULL AND "
-                    ),
-                    contains_text!($database, "p.pod")
-                )
-            };
-        }
-        let (running, ended) = (statement!(self, running), statement!(self, ended));
+        let select = |pods: String| {
+            AssertSqlSafe(format!(
+                "SELECT p.name AS environment, p.namespace, p.pod, p.started_at, p.ended_at, w.digests
+                 FROM (SELECT * FROM ({pods}) u ORDER BY started_at DESC, id LIMIT $3) p CROSS JOIN workloads w
+                 WHERE w.organization = $1 AND w.hash = p.workload
+                 ORDER BY p.started_at DESC, p.id"
+            ))
+        };
+        let matches = self.contains_text("p.pod");
+        let running = select(format!(
+            "{PODS} environments e CROSS JOIN pod_runs p
+             WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id AND p.ended_at IS NULL
+               AND {matches}"
+        ));
         let limit = one_more_than(MAX_RESULTS);
         let mut pods: Vec<PodRun> = fetch_all!(self, running, organization, &text.pattern, limit);
         if pods.len() <= MAX_RESULTS {
+            let scanned = self.last_ended_pods("TRUE", "$4");
+            let named = self.last_ended_pods("p.pod = $5", "$3");
+            let ended =
+                select(format!("{PODS} {scanned} AND p.pod <> $5 AND {matches} UNION ALL {PODS} {named}"));
             let share = self.scanned_per_environment(organization).await?;
             pods.append(&mut fetch_all!(self, ended, organization, &text.pattern, limit, share, &text.text));
         }
@@ -314,16 +266,10 @@ impl Transaction {
         organization: &str,
         text: &SearchText,
     ) -> Result<AtMost<String>, Error> {
-        macro_rules! select {
-            ($database:ident) => {
-                concat!(
-                    "SELECT f.name FROM flows f WHERE f.organization = $1 AND ",
-                    contains_text!($database, "f.name"),
-                    " ORDER BY f.name LIMIT $3"
-                )
-            };
-        }
-        let select = statement!(self, select);
+        let matches = self.contains_text("f.name");
+        let select = AssertSqlSafe(format!(
+            "SELECT f.name FROM flows f WHERE f.organization = $1 AND {matches} ORDER BY f.name LIMIT $3"
+        ));
         let rows = fetch_scalars!(self, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
         Ok(AtMost::from_rows(MAX_RESULTS, rows))
     }
@@ -334,33 +280,27 @@ impl Transaction {
         organization: &str,
         text: &SearchText,
     ) -> Result<AtMost<Trail>, Error> {
+        let (flow_matches, matches) = (self.contains_text("f.name"), self.contains_text("name"));
         // The matching flows with the newest trails, each with the start of its oldest trail within the limit.
-        macro_rules! select {
-            ($database:ident) => {
-                concat!(
-                    "WITH named AS MATERIALIZED (
-                       SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
-                                                ORDER BY q.created_at DESC LIMIT 1), 0) AS last
-                       FROM flows f WHERE f.organization = $1 AND ",
-                    contains_text!($database, "f.name"),
-                    "  ORDER BY last DESC LIMIT $3), since AS MATERIALIZED (
-                       SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
-                                                ORDER BY q.created_at DESC LIMIT 1 OFFSET $3 - 1), 0) AS since
-                       FROM named f)
-                     SELECT flow, name FROM (
-                       SELECT * FROM (SELECT flow, name, created_at, id FROM trails WHERE organization = $1
-                                      ORDER BY created_at DESC, id DESC LIMIT $4) t
-                       WHERE ",
-                    contains_text!($database, "name"),
-                    "  UNION SELECT t.flow, t.name, t.created_at, t.id FROM since f CROSS JOIN trails t
-                       WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
-                       UNION SELECT t.flow, t.name, t.created_at, t.id FROM flows f CROSS JOIN trails t
-                       WHERE f.organization = $1 AND t.organization = $1 AND t.flow = f.name AND t.name = $5) AS u
-                     ORDER BY created_at DESC, id DESC LIMIT $3"
-                )
-            };
-        }
-        let select = statement!(self, select);
+        let select = AssertSqlSafe(format!(
+            "WITH named AS MATERIALIZED (
+               SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
+                                        ORDER BY q.created_at DESC LIMIT 1), 0) AS last
+               FROM flows f WHERE f.organization = $1 AND {flow_matches} ORDER BY last DESC LIMIT $3),
+             since AS MATERIALIZED (
+               SELECT f.name, COALESCE((SELECT q.created_at FROM trails q WHERE q.organization = $1 AND q.flow = f.name
+                                        ORDER BY q.created_at DESC LIMIT 1 OFFSET $3 - 1), 0) AS since
+               FROM named f)
+             SELECT flow, name FROM (
+               SELECT * FROM (SELECT flow, name, created_at, id FROM trails WHERE organization = $1
+                              ORDER BY created_at DESC, id DESC LIMIT $4) t
+               WHERE {matches}
+               UNION SELECT t.flow, t.name, t.created_at, t.id FROM since f CROSS JOIN trails t
+               WHERE t.organization = $1 AND t.flow = f.name AND t.created_at >= f.since
+               UNION SELECT t.flow, t.name, t.created_at, t.id FROM flows f CROSS JOIN trails t
+               WHERE f.organization = $1 AND t.organization = $1 AND t.flow = f.name AND t.name = $5) AS u
+             ORDER BY created_at DESC, id DESC LIMIT $3"
+        ));
         let limit = one_more_than(MAX_RESULTS);
         let rows = fetch_all!(self, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
         Ok(AtMost::from_rows(MAX_RESULTS, rows))

@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::columns::{Json, compliance, json, verdict};
+use super::columns::{Json, Micros, json, read_compliance};
 use super::from_row::all_from_rows;
-use super::rows::{Bytes, Id, rows};
+use super::rows::{Bytes, Id, converted, flag, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
@@ -43,20 +43,6 @@ pub enum ExpiryChange {
     Some(Expiry),
 }
 
-impl<'a> StatusChange<'a> {
-    /// The artifacts whose verdict ends.
-    fn ended(&self) -> impl Iterator<Item = (Uuid, Fingerprint)> + use<'a> {
-        let Self { environment, before, after, .. } = *self;
-        only_in(before, after).map(move |(artifact, _)| (environment, *artifact))
-    }
-
-    /// The artifacts with a new verdict.
-    fn started(&self) -> impl Iterator<Item = (Uuid, &'a Fingerprint, &'a RunningArtifact)> + use<'a> {
-        let Self { environment, before, after, .. } = *self;
-        only_in(after, before).map(move |(artifact, running)| (environment, artifact, running))
-    }
-}
-
 /// The artifacts with a known verdict in one status that differs from the verdict in the other.
 fn only_in<'a>(
     one: &'a EnvironmentStatus,
@@ -68,31 +54,94 @@ fn only_in<'a>(
     })
 }
 
-/// An artifact that runs in an environment with a policy.
-#[derive(Debug, Clone)]
-pub struct GovernedArtifact {
-    /// The identifier of the environment.
-    pub environment: Uuid,
-    /// The name of the environment.
+/// An environment with a policy. The columns in the order of `governed_artifacts`.
+#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
+pub struct GovernedEnvironment {
+    /// Its identifier.
+    #[serde(deserialize_with = "converted::<_, Id, _>")]
+    pub id: Uuid,
+    /// Its name.
     pub name: String,
-    /// The current snapshot of the environment.
+    /// Its current snapshot.
     pub snapshot: i64,
-    /// The compliance of the environment.
+    /// Its compliance.
+    #[sqlx(rename = "environment_compliance")]
+    #[serde(deserialize_with = "read_compliance")]
     pub compliance: Compliance,
-    /// The latest time of the environment's records.
+    /// The latest time of its records.
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub changed_at: Timestamp,
-    /// The running artifacts of the environment by compliance.
+    /// Its running artifacts by compliance.
+    #[sqlx(flatten)]
     pub counts: ComplianceCounts,
-    /// Why the environment runs too few artifacts, if it does.
+    /// Why it runs too few artifacts, if it does.
+    #[sqlx(try_from = "Json<Option<Reason>>")]
+    #[serde(deserialize_with = "converted::<_, Json<_>, _>")]
     pub absence: Option<Reason>,
     /// Whether its artifacts are queued, and none of them was evaluated yet.
+    #[serde(deserialize_with = "flag")]
     pub is_queued: bool,
     /// Whether some of its artifacts were evaluated as a whole, and others are queued.
+    #[serde(deserialize_with = "flag")]
     pub is_in_progress: bool,
+}
+
+/// An artifact that runs in an environment with a policy. The columns in the order of `governed_artifacts`.
+#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
+pub struct GovernedArtifact {
+    /// The environment.
+    #[sqlx(flatten)]
+    pub environment: GovernedEnvironment,
     /// The artifact.
+    #[sqlx(rename = "fingerprint")]
+    #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub artifact: Fingerprint,
     /// The artifact in the environment.
+    #[sqlx(flatten, try_from = "RunningRow")]
+    #[serde(deserialize_with = "converted::<_, RunningRow, _>")]
     pub running: RunningArtifact,
+}
+
+/// The columns of a verdict, in this order. An artifact without one was not evaluated.
+#[derive(sqlx::FromRow, Deserialize)]
+pub(super) struct VerdictRow {
+    #[serde(deserialize_with = "read_compliance")]
+    compliance: Compliance,
+    #[serde(deserialize_with = "flag")]
+    is_allowed: bool,
+    reasons: Json<Option<Vec<Reason>>>,
+}
+
+impl From<VerdictRow> for Verdict {
+    fn from(row: VerdictRow) -> Self {
+        let VerdictRow { compliance, is_allowed, reasons: Json(reasons) } = row;
+        Self { compliance, is_allowed, reasons: reasons.unwrap_or_default() }
+    }
+}
+
+/// The columns of a running artifact, in this order.
+#[derive(sqlx::FromRow, Deserialize)]
+pub(super) struct RunningRow {
+    image: String,
+    pods: i64,
+    namespaces: Json<Vec<String>>,
+    #[sqlx(flatten)]
+    verdict: VerdictRow,
+}
+
+impl From<RunningRow> for RunningArtifact {
+    fn from(row: RunningRow) -> Self {
+        let RunningRow { image: name, pods, namespaces: Json(namespaces), verdict } = row;
+        Self { name, pods, namespaces, verdict: verdict.into() }
+    }
+}
+
+/// The columns in the order of `running_artifacts`.
+#[derive(sqlx::FromRow, Deserialize)]
+struct RunningIdRow {
+    fingerprint: Bytes,
+    #[sqlx(flatten)]
+    running: RunningRow,
 }
 
 /// Whether an environment `e` has a policy.
@@ -103,18 +152,17 @@ macro_rules! has_policy {
     };
 }
 
-/// The columns of [`GovernedArtifactRow`]. `CASE`, so that PostgreSQL does not read all artifacts of the environments in the
+/// The columns of [`GovernedArtifact`]. `CASE`, so that PostgreSQL does not read all artifacts of the environments in the
 /// range.
 macro_rules! governed_artifacts {
     ($artifacts:literal) => {
         concat!(
             "SELECT e.id, e.name, e.snapshot, e.compliance AS environment_compliance, e.changed_at,
-                    e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                    e.absence,
-                    CAST(CASE WHEN q.environment IS NOT NULL AND q.position IS NULL THEN 1 ELSE 0 END AS BIGINT) AS is_queued,
-                    CAST(CASE WHEN q.position IS NOT NULL THEN 1 ELSE 0 END AS BIGINT) AS is_in_progress,
-                    r.fingerprint, r.name AS artifact, r.pods, r.namespaces, v.compliance,
-                    CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
+                    e.compliant_artifacts AS compliant, e.unknown_artifacts AS unknown,
+                    e.non_compliant_artifacts AS non_compliant,
+                    e.absence, q.environment IS NOT NULL AND q.position IS NULL AS is_queued,
+                    q.position IS NOT NULL AS is_in_progress, r.fingerprint, r.name AS image, r.pods, r.namespaces,
+                    v.compliance, COALESCE(v.is_allowed, FALSE) AS is_allowed, v.reasons
              FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
                LEFT JOIN evaluation_queue q ON q.organization = r.organization AND q.environment = r.environment
                LEFT JOIN verdicts v ON v.organization = r.organization AND v.environment = r.environment
@@ -128,100 +176,23 @@ macro_rules! governed_artifacts {
     };
 }
 
-/// The columns in the order of `governed_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
-#[derive(sqlx::FromRow, Deserialize)]
-struct GovernedArtifactRow {
-    id: Id,
-    name: String,
-    snapshot: i64,
-    environment_compliance: Option<String>,
-    changed_at: i64,
-    compliant_artifacts: i64,
-    unknown_artifacts: i64,
-    non_compliant_artifacts: i64,
-    absence: Json<Option<Reason>>,
-    is_queued: i64,
-    is_in_progress: i64,
-    fingerprint: Bytes,
-    artifact: String,
-    pods: i64,
-    namespaces: Json<Vec<String>>,
-    compliance: Option<String>,
-    is_allowed: i64,
-    reasons: Option<String>,
-}
-
-impl GovernedArtifactRow {
-    fn parse(self) -> Result<GovernedArtifact, Error> {
-        let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
-        Ok(GovernedArtifact {
-            environment: self.id.0,
-            name: self.name,
-            snapshot: self.snapshot,
-            compliance: compliance(self.environment_compliance.as_deref())?,
-            changed_at: Timestamp::from_micros(self.changed_at),
-            counts: ComplianceCounts {
-                compliant: self.compliant_artifacts,
-                unknown: self.unknown_artifacts,
-                non_compliant: self.non_compliant_artifacts,
-            },
-            absence: self.absence.0,
-            is_queued: self.is_queued != 0,
-            is_in_progress: self.is_in_progress != 0,
-            artifact: self.fingerprint.0,
-            running: RunningArtifact {
-                name: self.artifact,
-                pods: self.pods,
-                namespaces: self.namespaces.0,
-                verdict,
-            },
-        })
-    }
-}
-
-/// The columns in the order of `running_artifacts`. JSON from SQLite has 0 and 1 instead of booleans.
-#[derive(sqlx::FromRow, Deserialize)]
-struct RunningArtifactRow {
-    fingerprint: Bytes,
-    name: String,
-    pods: i64,
-    namespaces: Json<Vec<String>>,
-    compliance: Option<String>,
-    is_allowed: i64,
-    reasons: Option<String>,
-}
-
-impl RunningArtifactRow {
-    fn parse(self) -> Result<(Fingerprint, RunningArtifact), Error> {
-        let verdict = verdict(self.compliance.as_deref(), self.is_allowed != 0, self.reasons.as_deref())?;
-        let (name, pods, Json(namespaces)) = (self.name, self.pods, self.namespaces);
-        Ok((self.fingerprint.0, RunningArtifact { name, pods, namespaces, verdict }))
-    }
-}
-
-/// Locks an organization's verdicts on PostgreSQL. SQLite has a single writer.
-macro_rules! lock {
-    ($function:literal) => {
-        concat!("SELECT ", $function, "(hashtextextended('verdicts/' || $1, 0))")
-    };
-}
-
 impl Transaction {
     /// Locks the organization's verdicts exclusively until the transaction ends: for attestations and the bootstrap
     /// file.
     pub async fn lock_verdicts(&mut self, organization: &str) -> Result<(), Error> {
-        if let Self::Postgres(transaction) = self {
-            let lock = sqlx::query(lock!("pg_advisory_xact_lock"));
-            lock.bind(organization).execute(&mut **transaction).await?;
-        }
-        Ok(())
+        self.lock(organization, "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/' || $1, 0))").await
     }
 
     /// Locks the organization's verdicts until the transaction ends, shared with other reports: for a report.
     pub async fn lock_verdicts_shared(&mut self, organization: &str) -> Result<(), Error> {
+        self.lock(organization, "SELECT pg_advisory_xact_lock_shared(hashtextextended('verdicts/' || $1, 0))")
+            .await
+    }
+
+    /// Locks on PostgreSQL. SQLite has a single writer.
+    async fn lock(&mut self, organization: &str, lock: &'static str) -> Result<(), Error> {
         if let Self::Postgres(transaction) = self {
-            let lock = sqlx::query(lock!("pg_advisory_xact_lock_shared"));
-            lock.bind(organization).execute(&mut **transaction).await?;
+            sqlx::query(lock).bind(organization).execute(&mut **transaction).await?;
         }
         Ok(())
     }
@@ -250,17 +221,17 @@ impl Transaction {
         organization: &str,
         environment: Uuid,
     ) -> Result<BTreeMap<Fingerprint, RunningArtifact>, Error> {
-        let rows: Vec<RunningArtifactRow> = rows!(
+        let rows: Vec<RunningIdRow> = rows!(
             self,
-            "hex(fingerprint), name, pods, namespaces, compliance, is_allowed, reasons",
-            "SELECT r.fingerprint, r.name, r.pods, r.namespaces, v.compliance,
-                    CAST(CASE WHEN v.is_allowed THEN 1 ELSE 0 END AS BIGINT) AS is_allowed, v.reasons
+            "hex(fingerprint), json_array(image, pods, namespaces, json_array(compliance, is_allowed, reasons))",
+            "SELECT r.fingerprint, r.name AS image, r.pods, r.namespaces, v.compliance,
+                    COALESCE(v.is_allowed, FALSE) AS is_allowed, v.reasons
              FROM artifact_runs r LEFT JOIN verdicts v ON v.organization = r.organization
                AND v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
              WHERE r.organization = $1 AND r.environment = $2 AND r.ended_at IS NULL",
             |query| query.bind(organization).bind(environment)
         );
-        rows.into_iter().map(RunningArtifactRow::parse).collect()
+        Ok(rows.into_iter().map(|row| (row.fingerprint.0, row.running.into())).collect())
     }
 
     /// Records the result of an evaluation: ends and starts the verdicts that differ, and updates the compliance of
@@ -271,12 +242,14 @@ impl Transaction {
         changes: Vec<StatusChange<'_>>,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let ended: Vec<(Uuid, Fingerprint)> = changes.iter().flat_map(StatusChange::ended).collect();
-        let started = changes.iter().flat_map(StatusChange::started);
-        let started = started.map(|(environment, artifact, running)| {
-            Ok((environment, artifact, &running.verdict, json(&running.verdict.reasons)?))
-        });
-        let started: Vec<_> = started.collect::<Result<_, Error>>()?;
+        let (mut ended, mut started) = (Vec::new(), Vec::new());
+        for StatusChange { environment, before, after, .. } in &changes {
+            ended.extend(only_in(before, after).map(|(artifact, _)| (*environment, *artifact)));
+            for (artifact, running) in only_in(after, before) {
+                let verdict = &running.verdict;
+                started.push((*environment, artifact, verdict, json(&verdict.reasons)?));
+            }
+        }
         for (environment, artifact) in &ended {
             let change = self.log().environment(organization, *environment, at);
             change.verdicts_ended.insert(*artifact);
@@ -360,16 +333,15 @@ impl Transaction {
         limit: usize,
     ) -> Result<Vec<GovernedArtifact>, Error> {
         const JSON: &str = concat!(
-            "SELECT json_group_array(json_array(hex(id), name, snapshot, environment_compliance, changed_at,
-               compliant_artifacts, unknown_artifacts, non_compliant_artifacts, absence, is_queued,
-               is_in_progress,
-               hex(fingerprint), artifact, pods, namespaces, compliance, is_allowed, reasons)) FROM (",
+            "SELECT json_group_array(json_array(json_array(hex(id), name, snapshot, environment_compliance, changed_at,
+               json_array(compliant, unknown, non_compliant), absence, is_queued, is_in_progress), hex(fingerprint),
+               json_array(image, pods, namespaces, json_array(compliance, is_allowed, reasons)))) FROM (",
             governed_artifacts!("IN (SELECT unhex(value) FROM json_each($2))"),
             ")"
         );
         let (first, last) = (environments.start(), environments.end());
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows: Vec<GovernedArtifactRow> = match self {
+        Ok(match self {
             Self::Sqlite(transaction) => {
                 let select = sqlx::query_scalar(JSON).bind(organization).bind(json(artifacts)?);
                 let select = select.bind(first).bind(last).bind(limit);
@@ -382,8 +354,7 @@ impl Transaction {
                 let select = select.bind(first).bind(last).bind(limit);
                 select.fetch_all(&mut **transaction).await.and_then(all_from_rows)?
             }
-        };
-        rows.into_iter().map(GovernedArtifactRow::parse).collect()
+        })
     }
 
     /// The names of the environments with a policy that run any of these artifacts, with identifiers in this range.

@@ -2,6 +2,8 @@
 //!
 //! `environment_status` determines it, with the policies of `policy`. Pure.
 
+use serde::Deserialize;
+
 use crate::domain::model::words;
 
 words! {
@@ -17,7 +19,8 @@ words! {
 }
 
 /// Numbers of running artifacts of an environment by compliance.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct ComplianceCounts {
     /// Compliant artifacts.
     pub compliant: i64,

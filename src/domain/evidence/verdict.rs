@@ -123,26 +123,32 @@ fn state<'a>(
     }
 }
 
-/// An attestation and the identifier of the one that it overrides.
-type LatestAndOverridden<'a> = (&'a LatestAttestation, Option<&'a str>);
-
 /// The latest attestations of the trail itself (`None`) and of each artifact, in the order of the first attestation
 /// of each name.
-fn latest_by_target(
-    attestations: &[LatestAttestation],
-) -> BTreeMap<Option<&str>, Vec<LatestAndOverridden<'_>>> {
-    let mut latest: BTreeMap<Option<&str>, Vec<LatestAndOverridden<'_>>> = BTreeMap::new();
+fn latest_by_target(attestations: &[LatestAttestation]) -> BTreeMap<Option<&str>, Vec<AttestationStatus>> {
+    let mut latest: BTreeMap<Option<&str>, Vec<AttestationStatus>> = BTreeMap::new();
     let mut indexes: HashMap<(Option<&str>, &str), usize> = HashMap::new();
     for attestation in attestations {
         let of_trail = attestation.targets.is_empty().then_some(None);
         for target in of_trail.into_iter().chain(attestation.targets.iter().map(|name| Some(name.as_str()))) {
+            let mut status = AttestationStatus {
+                attestation_name: attestation.name.clone(),
+                attestation_type: attestation.kind.clone(),
+                attestation_id: Some(attestation.id.clone()),
+                overridden_attestation_id: attestation.overrides.clone(),
+                status: AttestationPresence::Complete,
+                is_compliant: attestation.passes,
+                unexpected: false,
+            };
             let of_target = latest.entry(target).or_default();
-            let own = attestation.overrides.as_deref();
             let index = *indexes.entry((target, attestation.name.as_str())).or_insert(of_target.len());
-            match of_target.get_mut(index) {
+            if let Some(earlier) = of_target.get_mut(index) {
                 // Identifiers grow with time (RFC 9562, section 5.7).
-                Some(earlier) => *earlier = (attestation, own.max(Some(earlier.0.id.as_str()))),
-                None => of_target.push((attestation, own)),
+                status.overridden_attestation_id =
+                    status.overridden_attestation_id.max(earlier.attestation_id.take());
+                *earlier = status;
+            } else {
+                of_target.push(status);
             }
         }
     }
@@ -157,13 +163,13 @@ fn all_expected_pass(statuses: &[AttestationStatus]) -> bool {
 /// attestation is unexpected.
 fn statuses(
     required: Option<&[RequiredAttestation]>,
-    mut rest: Vec<LatestAndOverridden<'_>>,
+    mut rest: Vec<AttestationStatus>,
 ) -> Vec<AttestationStatus> {
     let mut statuses = Vec::new();
     for entry in required.unwrap_or_default() {
-        let found = rest.iter().position(|(a, _)| entry.matches(&a.name, &a.kind));
-        statuses.push(match found.map(|n| rest.remove(n)) {
-            Some(attestation) => status(attestation, false),
+        let found = rest.iter().position(|a| entry.matches(&a.attestation_name, &a.attestation_type));
+        statuses.push(match found {
+            Some(n) => rest.remove(n),
             None => AttestationStatus {
                 attestation_name: entry.name.clone(),
                 attestation_type: entry.kind.clone(),
@@ -175,20 +181,9 @@ fn statuses(
             },
         });
     }
-    statuses.extend(rest.into_iter().map(|attestation| status(attestation, required.is_some())));
+    let unexpected = required.is_some();
+    statuses.extend(rest.into_iter().map(|status| AttestationStatus { unexpected, ..status }));
     statuses
-}
-
-fn status((attestation, overridden): LatestAndOverridden<'_>, unexpected: bool) -> AttestationStatus {
-    AttestationStatus {
-        attestation_name: attestation.name.clone(),
-        attestation_type: attestation.kind.clone(),
-        attestation_id: Some(attestation.id.clone()),
-        overridden_attestation_id: overridden.map(str::to_owned),
-        status: AttestationPresence::Complete,
-        is_compliant: attestation.passes,
-        unexpected,
-    }
 }
 
 #[cfg(test)]

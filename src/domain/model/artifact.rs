@@ -91,15 +91,4 @@ impl ArtifactView<'_> {
             .then_with(|| self.pod_name.cmp(other.pod_name))
             .then_with(|| self.created_at.cmp(&other.created_at))
     }
-
-    /// An owned copy.
-    #[must_use]
-    pub fn to_artifact(&self) -> Artifact {
-        Artifact {
-            namespace: Arc::clone(self.namespace),
-            pod_name: self.pod_name.into(),
-            created_at: self.created_at,
-            workload: Arc::clone(self.workload),
-        }
-    }
 }

@@ -18,7 +18,8 @@ pub const MAX_INDEX: usize = 256 * 1024;
 pub const MAX_MANIFESTS: usize = 64;
 
 /// The manifests that an index lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ImageIndex {
     /// SHA-256 of its bytes.
     pub fingerprint: Fingerprint,
@@ -39,12 +40,49 @@ pub struct PlatformManifest {
     pub is_index: bool,
 }
 
+/// The other digests of an image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+pub struct RelatedDigests {
+    /// The newest image indexes that list the artifact, with its platform
+    pub image_indexes: Vec<PlatformManifest>,
+    /// The manifests that the artifact lists
+    pub image_manifests: Vec<PlatformManifest>,
+}
+
+impl RelatedDigests {
+    /// The indexes that list an artifact, and the manifests that it lists.
+    #[must_use]
+    pub fn new(listed: &[ListedManifest], artifact: Fingerprint) -> Self {
+        let other = |fingerprint, pair: &ListedManifest| PlatformManifest {
+            fingerprint,
+            platform: pair.platform.clone(),
+            is_index: false,
+        };
+        let indexes = listed.iter().filter(|pair| pair.manifest == artifact);
+        let manifests = listed.iter().filter(|pair| pair.index == artifact);
+        Self {
+            image_indexes: indexes.map(|pair| other(pair.index, pair)).collect(),
+            image_manifests: manifests.map(|pair| other(pair.manifest, pair)).collect(),
+        }
+    }
+
+    /// Whether no other digest is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.image_indexes.is_empty() && self.image_manifests.is_empty()
+    }
+}
+
 /// An index and one of its manifests, as they are recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct ListedManifest {
     /// The index.
+    #[cfg_attr(feature = "service", sqlx(rename = "image_index"))]
     pub index: Fingerprint,
     /// The manifest.
+    #[cfg_attr(feature = "service", sqlx(rename = "fingerprint"))]
     pub manifest: Fingerprint,
     /// The platform of the manifest.
     pub platform: String,

@@ -57,7 +57,7 @@ pub struct Embedded {
 
 /// An artifact and the commit of its attestation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema, sqlx::FromRow))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct EmbeddedArtifact {
     pub id: Fingerprint,
@@ -68,9 +68,10 @@ pub struct EmbeddedArtifact {
     pub commit_url: Option<String>,
     /// Number of other origins that flows named for the artifact. Not in the interface.
     #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "service", sqlx(skip))]
     pub provenance_conflicts: i64,
     #[serde(rename = "_links")]
-    #[cfg_attr(feature = "service", schema(value_type = BTreeMap<&'static str, Link>))]
+    #[cfg_attr(feature = "service", sqlx(skip), schema(value_type = BTreeMap<&'static str, Link>))]
     pub links: Links,
 }
 

@@ -41,7 +41,7 @@ pub(crate) use digests::DIGEST_PATTERN;
 pub use digests::Digests;
 pub use fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
 pub use image_index::{
-    ImageIndex, InvalidImageIndex, ListedManifest, MAX_INDEX, MAX_MANIFESTS, PlatformManifest,
+    ImageIndex, InvalidImageIndex, ListedManifest, MAX_INDEX, MAX_MANIFESTS, PlatformManifest, RelatedDigests,
 };
 pub use live_artifacts::{
     Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,

@@ -14,7 +14,7 @@ use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::Error;
 use crate::store::image_indexes::related;
-use crate::store::verdicts::{ExpiryChange, GovernedArtifact, StatusChange};
+use crate::store::verdicts::{ExpiryChange, GovernedArtifact, GovernedEnvironment, StatusChange};
 
 impl Evaluating<'_> {
     /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
@@ -45,33 +45,36 @@ impl Evaluating<'_> {
         }
         // Only what runs: an attestation may name more artifacts.
         let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
-        let names: BTreeSet<String> = governed.iter().map(|governed| governed.name.clone()).collect();
+        let names: BTreeSet<String> =
+            governed.iter().map(|governed| governed.environment.name.clone()).collect();
         let (site, environments) = (&self.app.site, names.iter().map(String::as_str));
         let inputs = Inputs::read(site, &mut self.transaction, organization, environments, &running).await?;
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut incomplete = BTreeSet::new();
-        for governed in governed {
-            if governed.is_queued {
-                incomplete.insert(governed.name);
+        for GovernedArtifact { environment, artifact, running } in governed {
+            if environment.is_queued {
+                incomplete.insert(environment.name);
             } else {
-                Affected::add(&mut affected, governed);
+                let affected = affected.entry(environment.id).or_insert_with(|| Affected::new(environment));
+                affected.before.artifacts.insert(artifact, running);
             }
         }
         let mut evaluated = Vec::new();
-        for (id, environment) in affected {
+        for (id, affected) in affected {
+            let environment = &affected.environment;
             if incomplete.contains(&environment.name) {
                 continue;
             }
             let name = environment_name(&environment.name)?;
             let now = validity_time(now, now.after(Some(environment.changed_at)));
-            if let Some(after) = environment.evaluate(inputs.requirements(&name), &inputs.evidence, now) {
-                evaluated.push((id, environment, after));
+            if let Some(after) = affected.evaluate(inputs.requirements(&name), &inputs.evidence, now) {
+                evaluated.push((id, affected, after));
             }
         }
         // Queueing an environment that is in progress would prolong its evaluation.
-        evaluated.sort_by_key(|(_, environment, _)| !environment.is_in_progress);
+        evaluated.sort_by_key(|(_, affected, _)| !affected.environment.is_in_progress);
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
-        let later = later.iter().map(|(_, environment, _)| environment.name.as_str());
+        let later = later.iter().map(|(_, affected, _)| affected.environment.name.as_str());
         let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
         self.transaction.queue_evaluations(organization, later, of, cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
@@ -81,15 +84,15 @@ impl Evaluating<'_> {
         }
         let ids = evaluated.iter().map(|(id, ..)| *id);
         let at = now.after(Some(self.transaction.lock_environments(organization, ids).await?));
-        for (id, environment, (.., expiry)) in &evaluated {
-            if environment.is_in_progress {
+        for (id, affected, (.., expiry)) in &evaluated {
+            if affected.environment.is_in_progress {
                 self.transaction.add_expiry(organization, *id, *expiry).await?;
             }
         }
         let changes: Vec<_> = evaluated
             .iter()
-            .map(|(id, environment, (after, counts, expiry))| {
-                let (before, counts, expiry) = (&environment.before, *counts, ExpiryChange::Some(*expiry));
+            .map(|(id, Affected { environment, before }, (after, counts, expiry))| {
+                let (counts, expiry) = (*counts, ExpiryChange::Some(*expiry));
                 let change = StatusChange { environment: *id, before, after, counts, expiry };
                 (change, environment.name.as_str(), environment.snapshot)
             })
@@ -100,41 +103,15 @@ impl Evaluating<'_> {
 
 /// An environment that runs attested artifacts.
 struct Affected {
-    name: String,
-    snapshot: i64,
-    changed_at: Timestamp,
-    is_in_progress: bool,
-    /// All of its artifacts by compliance, before.
-    counts: ComplianceCounts,
+    environment: GovernedEnvironment,
     /// Its compliance, and the attested artifacts, before.
     before: EnvironmentStatus,
 }
 
 impl Affected {
-    fn add(all: &mut BTreeMap<Uuid, Self>, governed: GovernedArtifact) {
-        let GovernedArtifact {
-            environment,
-            name,
-            snapshot,
-            compliance,
-            changed_at,
-            counts,
-            absence,
-            is_in_progress,
-            artifact,
-            running,
-            ..
-        } = governed;
-        let before = EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence };
-        let affected = all.entry(environment).or_insert_with(|| Self {
-            name,
-            snapshot,
-            changed_at,
-            is_in_progress,
-            counts,
-            before,
-        });
-        affected.before.artifacts.insert(artifact, running);
+    fn new(mut environment: GovernedEnvironment) -> Self {
+        let (compliance, absence) = (environment.compliance, environment.absence.take());
+        Self { environment, before: EnvironmentStatus { artifacts: BTreeMap::new(), compliance, absence } }
     }
 
     /// The status and the counts after the attestation, and the expiry of the attested artifacts; `None` if no verdict changes or expires.
@@ -145,7 +122,8 @@ impl Affected {
         now: Timestamp,
     ) -> Option<(EnvironmentStatus, ComplianceCounts, Expiry)> {
         let no_evidence = Evidence::default();
-        let (mut after, mut counts, mut expiry) = (self.before.clone(), self.counts, Expiry::default());
+        let (mut after, mut counts, mut expiry) =
+            (self.before.clone(), self.environment.counts, Expiry::default());
         for (artifact, running) in &mut after.artifacts {
             let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
             let (verdict, own) = requirements.evaluate(artifact, &(&*running).into(), evidence, now);
@@ -160,7 +138,7 @@ impl Affected {
         }
         let compliance = counts.environment(!requirements.policies.is_empty());
         after.compliance = compliance.confirmed(after.absence.is_none());
-        if self.is_in_progress {
+        if self.environment.is_in_progress {
             after.compliance = guard::partial_compliance(self.before.compliance, after.compliance);
         }
         Some((after, counts, expiry))

@@ -3,18 +3,44 @@
 use std::collections::BTreeSet;
 
 use super::audit::Audit;
+use super::guard::Evaluating;
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::ownership::{self, NamedOrigin, Owned, OwnershipViolation};
-use crate::domain::model::{Fingerprint, FlowName, GitCommit, RepositoryInfo, TrailName, UrlText};
+use crate::domain::model::{Fingerprint, FlowName, GitCommit, RepositoryInfo, Timestamp, TrailName, UrlText};
 use crate::service::access::Caller;
-use crate::service::app::App;
 use crate::service::http::problem::Problem;
 use crate::store::Transaction;
-use crate::store::provenance::ClaimEffect;
+use crate::store::provenance::OriginEffect;
 use crate::store::repositories::RecordError;
 
+/// The ownership of the flow, if the request is not refused. A refused request is recorded in the audit log, once an hour if it
+/// is repeated.
+pub(crate) async fn check<'a>(
+    mut evaluating: Evaluating<'a>,
+    caller: &Caller,
+    organization: &str,
+    flow: &FlowName,
+    named: (Option<&RepositoryInfo>, Option<&GitCommit>),
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<(Evaluating<'a>, Owned), Problem> {
+    let violation = match owned(&mut evaluating.transaction, organization, flow, named, artifacts).await? {
+        Ok(owned) => return Ok((evaluating, owned)),
+        Err(violation) => violation,
+    };
+    let site = &evaluating.app.site;
+    drop(evaluating);
+    let audit =
+        Audit::from_token(&caller.name, organization, format!("attestation in {flow} refused: {violation}"));
+    let mut transaction = site.store.write().await?;
+    if audit.record_once(&mut transaction, site.now()).await? {
+        transaction.commit().await?;
+        audit.log();
+    }
+    Err(Problem::forbidden(&violation))
+}
+
 /// The ownership of the flow, or why the request is refused.
-pub(crate) async fn check(
+async fn owned(
     transaction: &mut Transaction,
     organization: &str,
     flow: &FlowName,
@@ -48,30 +74,14 @@ pub(crate) async fn check(
     Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))
 }
 
-/// Records a refused request in the audit log, once an hour if it is repeated.
-pub(crate) async fn refuse(
-    app: &App,
-    caller: &Caller,
-    organization: &str,
-    flow: &FlowName,
-    violation: &OwnershipViolation,
-) -> Result<Problem, Problem> {
-    let audit =
-        Audit::from_token(&caller.name, organization, format!("attestation in {flow} refused: {violation}"));
-    let (mut transaction, now) = (app.site.store.write().await?, app.site.now());
-    if audit.record_once(&mut transaction, now).await? {
-        transaction.commit().await?;
-        audit.log();
-    }
-    Ok(Problem::forbidden(violation))
-}
-
 /// The response if a repository cannot be recorded.
-pub(crate) fn recording_problem(error: RecordError) -> Problem {
-    match error {
-        RecordError::Ambiguous(error) => Problem::field("repo_info.provider", &error),
-        RecordError::Closed => Problem::field("repo_info.name", &error),
-        RecordError::Store(error) => error.into(),
+impl From<RecordError> for Problem {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Ambiguous(error) => Self::field("repo_info.provider", &error),
+            RecordError::Closed => Self::field("repo_info.name", &error),
+            RecordError::Store(error) => error.into(),
+        }
     }
 }
 
@@ -80,29 +90,35 @@ pub(crate) fn missing_trail(flow: &FlowName, trail: &TrailName) -> String {
     format!("trail \"{trail}\" of flow \"{flow}\" not found: begin the trail first")
 }
 
-/// Describes a request that names another origin than recorded, for the audit log and the operator.
-pub(crate) fn warning(what: &str, flow: &FlowName, claim: ClaimEffect) -> Option<String> {
-    let ClaimEffect { conflicts, replaced } = claim;
-    let replaces = (replaced > 0)
-        .then(|| format!("{what} in flow {flow} replaced the origin of {replaced} of its artifacts"));
-    let conflict = || {
-        format!("{what} in flow {flow} names another origin than recorded for {conflicts} of its artifacts")
-    };
-    replaces.or_else(|| (conflicts > 0).then(conflict))
-}
-
-/// Logs a warning, after the commit.
-pub(crate) fn log_warning(
+/// Commits an attestation or report, `what`, with its effects in the audit log. Warns if it names another origin than recorded.
+pub(crate) async fn commit(
+    mut evaluating: Evaluating<'_>,
     caller: &Caller,
     organization: &str,
     flow: &FlowName,
-    warning: Option<&str>,
-    claim: ClaimEffect,
-) {
-    let Some(warning) = warning else { return };
-    let (token, ClaimEffect { conflicts, replaced }) = (Escaped(&caller.name), claim);
-    tracing::warn!(
-        token = %token, flow = flow.as_str(), conflicts, replaced,
-        "{organization}: {}: see the pages of the artifacts", Escaped(warning)
-    );
+    what: &str,
+    effect: OriginEffect,
+    at: Timestamp,
+) -> Result<(), Problem> {
+    let OriginEffect { conflicts, replaced, repository } = effect;
+    let warning = if replaced > 0 {
+        Some(format!("{what} in flow {flow} replaced the origin of {replaced} of its artifacts"))
+    } else if conflicts > 0 {
+        Some(format!(
+            "{what} in flow {flow} names another origin than recorded for {conflicts} of its artifacts"
+        ))
+    } else {
+        None
+    };
+    for change in repository.into_iter().chain(warning.clone()) {
+        evaluating.audit(Audit::from_token(&caller.name, organization, change), at).await?;
+    }
+    evaluating.commit().await?;
+    if let Some(warning) = warning {
+        tracing::warn!(
+            token = %Escaped(&caller.name), flow = flow.as_str(), conflicts, replaced,
+            "{organization}: {}: see the pages of the artifacts", Escaped(&warning)
+        );
+    }
+    Ok(())
 }

@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::model::{Fingerprint, FlowName, RepositoryName, Timestamp, TrailName};
+use crate::domain::model::{Fingerprint, FlowName, RelatedDigests, RepositoryName, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RelatedDigests, RunningIn, UNKNOWN_COMMIT,
+    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RunningIn, UNKNOWN_COMMIT,
 };
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
@@ -80,7 +80,7 @@ pub(crate) async fn list_artifacts(
     drop(transaction);
     let listed = artifacts.into_iter().map(|(artifact, created_at)| {
         let flow = flow.or_else(|| known.main_flow(artifact)).unwrap_or_default();
-        known.in_flow((&site, &organization), artifact, flow, created_at)
+        FlowArtifact { created_at, ..known.in_flow(&site, &organization, artifact, flow) }
     });
     Ok(axum::Json(listed.collect()))
 }
@@ -182,9 +182,7 @@ async fn details(
     let known = KnownArtifacts::read(transaction, organization, &artifacts, Some(flow)).await?;
     let mut found = Vec::with_capacity(artifacts.len());
     for artifact in artifacts {
-        let added = transaction.added_to_flow(organization, flow, artifact).await?;
-        let created_at = added.unwrap_or(Timestamp::EPOCH);
-        let mut in_flow = known.in_flow((site, organization), artifact, flow, created_at);
+        let mut in_flow = known.in_flow(site, organization, artifact, flow);
         if in_flow.git_commit == UNKNOWN_COMMIT
             && let Some(hash) =
                 transaction.first_commit(organization, artifact).await?.and_then(|commit| commit.sha1)
@@ -193,11 +191,11 @@ async fn details(
         }
         let history = ArtifactHistory::read(transaction, organization, artifact).await?;
         found.push(ArtifactDetails {
-            artifact: in_flow,
             digests: known.digests(artifact),
             running: history.running(site),
-            exited: history.exited().to_vec(),
-            history: history.events(Some((flow, created_at))),
+            history: history.events(Some(&in_flow)),
+            exited: history.past_runs.listed,
+            artifact: in_flow,
         });
     }
     Ok(found)

@@ -24,7 +24,7 @@ use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
-use crate::store::asserted_flows::AssertedFlow;
+use crate::store::artifact_flows::AssertedFlow;
 use crate::store::image_indexes::related;
 use crate::store::{self, Transaction};
 

@@ -11,7 +11,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
-use crate::store::attestation_details::{AttestationDetails, AttestationName};
+use crate::store::attestation_details::AttestationDetails;
 use crate::store::attestations::Attestation;
 use crate::store::{Error, Transaction};
 
@@ -109,8 +109,7 @@ pub(crate) async fn get_attestations_in_trail(
     let Some(found) = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await? else {
         return Err(missing::trail(&mut transaction, &organization, &flow, &trail).await?);
     };
-    let name = AttestationName::from(name.as_str());
-    let found = transaction.attestations_named_in_trail(&organization, found.id, name).await?;
+    let found = transaction.attestations_named_in_trail(&organization, found.id, name.as_str()).await?;
     Ok(axum::Json(complete(&site, &mut transaction, &organization, found, None).await?))
 }
 
@@ -136,9 +135,8 @@ pub(crate) async fn get_attestations_of_artifact(
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     missing::require_flow(&mut transaction, &organization, &flow).await?;
-    let name = AttestationName::from(name.as_str());
-    let found =
-        transaction.attestations_named_of_artifact(&organization, flow.as_str(), artifact, name).await?;
+    let (flow, name) = (flow.as_str(), name.as_str());
+    let found = transaction.attestations_named_of_artifact(&organization, flow, artifact, name).await?;
     Ok(axum::Json(complete(&site, &mut transaction, &organization, found, Some(artifact)).await?))
 }
 

@@ -19,7 +19,7 @@ use crate::service::app::App;
 use crate::service::creation::{check_limit, declared};
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{self, Evaluating};
-use crate::service::evaluation::origin::{self, recording_problem};
+use crate::service::evaluation::origin;
 use crate::service::http::form::Form;
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
@@ -90,14 +90,9 @@ pub(crate) async fn begin_trail(
         return Err(declared("template of the flow", &flow));
     }
     let named = (sent.repo_info.as_ref(), sent.git_commit_info.as_ref());
-    let checked = origin::check(transaction, &organization, &flow, named, &BTreeSet::new()).await?;
-    let owned = match checked {
-        Ok(owned) => owned,
-        Err(violation) => {
-            drop(evaluating);
-            return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
-        }
-    };
+    let (mut evaluating, owned) =
+        origin::check(evaluating, &caller, &organization, &flow, named, &BTreeSet::new()).await?;
+    let transaction = &mut evaluating.transaction;
     let stored = transaction.stored_trail(&organization, flow.as_str(), sent.name.as_str()).await?;
     if stored.is_none() {
         check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
@@ -108,8 +103,7 @@ pub(crate) async fn begin_trail(
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
             let reporter = Reporter { organization: &organization, flow, reported_by, owned: &owned };
-            let recorded = transaction.record_repository(reporter, named, at).await;
-            Some(recorded.map_err(recording_problem)?)
+            Some(transaction.record_repository(reporter, named, at).await?)
         }
         None => None,
     };

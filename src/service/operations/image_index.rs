@@ -8,10 +8,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{Fingerprint, FlowName, ImageIndex, PlatformManifest};
+use crate::domain::model::{Fingerprint, FlowName, ImageIndex};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::creation::check_limit;
@@ -34,14 +34,6 @@ pub(crate) struct SentIndex {
     document: String,
 }
 
-/// The manifests of an image index.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct RecordedIndex {
-    fingerprint: Fingerprint,
-    /// Without the attestations that a builder adds
-    manifests: Vec<PlatformManifest>,
-}
-
 /// Record the manifests of an image index, so that evidence for the index counts for its manifests, and vice versa. Not in the interface.
 #[utoipa::path(
     post,
@@ -49,8 +41,8 @@ pub(crate) struct RecordedIndex {
     tag = "artifacts",
     request_body(content = SentIndex, content_type = "application/json"),
     responses(
-        (status = 201, description = "Recorded", body = RecordedIndex),
-        (status = 200, description = "It was recorded before", body = RecordedIndex),
+        (status = 201, description = "Recorded", body = ImageIndex),
+        (status = 200, description = "It was recorded before", body = ImageIndex),
         (status = 400, description = "The document is not an image index, or has another digest", body = ErrorBody),
     ),
 )]
@@ -77,11 +69,9 @@ pub(crate) async fn record_image_index(
     let transaction = &mut evaluating.transaction;
     // The new index replaces the oldest of those whose evidence counts for a manifest.
     let before = transaction.listed_manifests(&organization, &changed).await?;
-    let checked = origin::check(transaction, &organization, &flow, (None, None), &changed).await?;
-    if let Err(violation) = checked {
-        drop(evaluating);
-        return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
-    }
+    let (mut evaluating, _) =
+        origin::check(evaluating, &caller, &organization, &flow, (None, None), &changed).await?;
+    let transaction = &mut evaluating.transaction;
     changed.extend(related(&before));
     if transaction.flow(&organization, flow.as_str()).await?.is_none() {
         check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
@@ -99,6 +89,5 @@ pub(crate) async fn record_image_index(
         evaluating.audit(audit, now).await?;
         evaluating.commit().await?;
     }
-    let ImageIndex { fingerprint, manifests } = index;
-    Ok((status, axum::Json(RecordedIndex { fingerprint, manifests })).into_response())
+    Ok((status, axum::Json(index)).into_response())
 }

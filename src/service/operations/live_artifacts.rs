@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use crate::domain::model::{
-    Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider,
-    RepositoryName, Timestamp, at_provider,
+    Embedded, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider, RepositoryName, Timestamp,
+    at_provider,
 };
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
@@ -42,30 +42,20 @@ pub(crate) async fn live_artifacts(
     let repositories = transaction.repositories(&organization, name.as_str()).await?;
     let repository = select(&repositories, &name, provider.as_ref())?;
     let running = transaction.live(&organization, repository.id).await?;
-    let artifacts = running.iter().map(|running| running.fingerprint).collect();
-    let conflicts = transaction.numbers_of_conflicts(&organization, &artifacts).await?;
-    let built = transaction.built(&organization, repository.id, artifacts).await?;
+    let fingerprints = running.iter().map(|running| running.fingerprint).collect();
+    let conflicts = transaction.numbers_of_conflicts(&organization, &fingerprints).await?;
+    let mut artifacts = transaction.built(&organization, repository.id, fingerprints).await?;
     drop(transaction);
     let now = site.now();
     let holds = |environment: &LiveEnvironment| environment.validity(site.silent_after).is_valid(now);
 
     // Links of an artifact are built once, however many environments run it.
-    let links: HashMap<_, _> = built
-        .iter()
-        .map(|built| (built.fingerprint, Arc::new(site.links.artifact(&organization, built.fingerprint))))
-        .collect();
-    let links = |artifact| links.get(&artifact).cloned().unwrap_or_default();
-    let artifacts = built
-        .into_iter()
-        .map(|built| EmbeddedArtifact {
-            id: built.fingerprint,
-            fingerprint: built.fingerprint,
-            commit_sha: built.commit_sha,
-            commit_url: built.commit_url,
-            provenance_conflicts: conflicts.get(&built.fingerprint).copied().unwrap_or_default(),
-            links: links(built.fingerprint),
-        })
-        .collect();
+    let mut links = HashMap::new();
+    for artifact in &mut artifacts {
+        artifact.provenance_conflicts = conflicts.get(&artifact.fingerprint).copied().unwrap_or_default();
+        artifact.links = Arc::new(site.links.artifact(&organization, artifact.fingerprint));
+        links.insert(artifact.fingerprint, Arc::clone(&artifact.links));
+    }
     let page = site.links.environment_pages(&organization);
     // The rows of an environment are adjacent.
     let environments = running
@@ -84,7 +74,7 @@ pub(crate) async fn live_artifacts(
             artifact_name: running.name,
             snapshot_index: running.environment.snapshot,
             started_at: running.started_at,
-            links: links(running.fingerprint),
+            links: links.get(&running.fingerprint).cloned().unwrap_or_default(),
         })
         .collect();
     let selector = provider_of(repository, &repositories);

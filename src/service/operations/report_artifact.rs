@@ -9,15 +9,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use crate::domain::evidence::notification::{Cause, CauseKind};
-use crate::domain::model::{FlowName, ReportedArtifact, commit_url};
+use crate::domain::model::{FlowName, ReportedArtifact};
 use crate::service::access::{Admitted, Attest};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{self, Evaluating};
-use crate::service::evaluation::origin::{self, recording_problem};
+use crate::service::evaluation::origin;
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::store::provenance::{ArtifactOrigin, ClaimEffect};
 use crate::store::reported_artifacts::NewReport;
 use crate::store::repositories::Reporter;
 
@@ -66,39 +65,22 @@ pub(crate) async fn report_artifact(
     };
     let commit = sent.commit();
     let named = (sent.repo_info.as_ref(), Some(&commit));
-    let owned = match origin::check(transaction, &organization, &flow, named, &artifacts).await? {
-        Ok(owned) => owned,
-        Err(violation) => {
-            drop(evaluating);
-            return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
-        }
-    };
+    let (mut evaluating, owned) =
+        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
     let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
-    let new = NewReport {
+    let reporter = Reporter {
         organization: &organization,
         flow: flow.as_str(),
-        trail: trail.map(|trail| trail.id),
-        sent: &sent,
         reported_by: &caller.name,
+        owned: &owned,
     };
+    let new = NewReport { reporter, trail: trail.map(|trail| trail.id), sent: &sent, commit: &commit };
     let before = match new.trail {
         Some(trail) => evaluating.trail_compliance(&organization, trail).await?,
         None => None,
     };
     let transaction = &mut evaluating.transaction;
-    let report = Some(transaction.insert_reported_artifact(new, at).await?);
-    let (mut claim, mut change) = (ClaimEffect::default(), None);
-    if let Some(named) = &sent.repo_info {
-        let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
-        let reporter = Reporter { organization: &organization, flow, reported_by, owned: &owned };
-        let repository =
-            transaction.record_repository(reporter, named, at).await.map_err(recording_problem)?;
-        let commit_url = commit_url(Some(named), &commit);
-        let (commit, commit_url) = (Some(&commit), commit_url.as_deref());
-        let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, report, at };
-        claim = transaction.record_origin(&repository, origin, &artifacts).await?;
-        change = repository.change;
-    }
+    let effect = transaction.insert_reported_artifact(new, at).await?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     match trail {
         Some(trail) => {
@@ -113,11 +95,6 @@ pub(crate) async fn report_artifact(
     });
     evaluating.audit(audit, at).await?;
     let what = format!("artifact \"{}\"", sent.filename.as_str());
-    let warning = origin::warning(&what, &flow, claim);
-    for change in change.into_iter().chain(warning.clone()) {
-        evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
-    }
-    evaluating.commit().await?;
-    origin::log_warning(&caller, &organization, &flow, warning.as_deref(), claim);
+    origin::commit(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     Ok((StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response())
 }

@@ -6,11 +6,9 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::model::{ComplianceState, Fingerprint, Timestamp};
+use crate::domain::model::{ComplianceState, Fingerprint, RelatedDigests};
 use crate::service::access::{Admitted, Read};
-use crate::service::artifact_details::{
-    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RelatedDigests,
-};
+use crate::service::artifact_details::{ArtifactEvent, ArtifactHistory, KnownArtifacts};
 use crate::service::http::hex_prefix::HexPrefix;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
@@ -52,7 +50,7 @@ pub(crate) struct HashList {
 }
 
 /// An artifact in a flow; or one that no flow knows, whose `has_provenance` is false.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
 pub(crate) struct FoundArtifact {
     fingerprint: Fingerprint,
     name: String,
@@ -110,33 +108,41 @@ pub(crate) async fn search(
     let mut artifacts = Vec::new();
     for artifact in all {
         let history = ArtifactHistory::read(&mut transaction, &organization, artifact).await?;
-        let mut in_flows = Vec::new();
-        for flow in known.flows(artifact) {
-            let added = transaction.added_to_flow(&organization, flow, artifact).await?;
-            let created_at = added.unwrap_or(Timestamp::EPOCH);
-            let in_flow = known.in_flow((&site, &organization), artifact, flow, created_at);
-            let events = history.events(Some((flow, created_at)));
-            let digests = known.digests(artifact);
-            in_flows.push(FoundArtifact::new(in_flow, digests, &history, &site, events));
+        let environments = history.running(&site).into_iter().map(|run| run.environment_name);
+        let former = history.past_runs.listed.iter().map(|run| run.environment_name.clone());
+        let unknown = FoundArtifact {
+            fingerprint: artifact,
+            name: known.image(artifact).to_owned(),
+            has_provenance: false,
+            flow: None,
+            git_commit: None,
+            commit_url: None,
+            build_url: None,
+            html_url: site.links.artifact_page(&organization, artifact),
+            compliance_state: None,
+            running_in: environments.collect(),
+            exited_from: former.collect(),
+            history: history.events(None),
+            digests: known.digests(artifact),
+        };
+        let in_flows = known.flows(artifact).map(|flow| {
+            let found = known.in_flow(&site, &organization, artifact, flow);
+            FoundArtifact {
+                history: history.events(Some(&found)),
+                name: found.filename,
+                has_provenance: true,
+                flow: Some(found.flow_name),
+                git_commit: Some(found.git_commit),
+                commit_url: Some(found.commit_url),
+                build_url: Some(found.build_url),
+                compliance_state: Some(found.state),
+                ..unknown.clone()
+            }
+        });
+        artifacts.extend(in_flows);
+        if known.flows(artifact).next().is_none() {
+            artifacts.push(unknown);
         }
-        if in_flows.is_empty() {
-            in_flows.push(FoundArtifact {
-                fingerprint: artifact,
-                name: known.image(artifact).to_owned(),
-                has_provenance: false,
-                flow: None,
-                git_commit: None,
-                commit_url: None,
-                build_url: None,
-                html_url: site.links.artifact_page(&organization, artifact),
-                compliance_state: None,
-                running_in: names_of_running(&history, &site),
-                exited_from: names_of_exited(&history),
-                history: history.events(None),
-                digests: known.digests(artifact),
-            });
-        }
-        artifacts.append(&mut in_flows);
     }
     let fingerprints = HashList::new("fingerprint", &fingerprints, found.has_more);
     let commits = HashList::new("commit", &commits, built.has_more);
@@ -219,19 +225,18 @@ pub(crate) async fn search_text(
     matches.add("digest", found.digests, named("digest"));
     matches.add("commit", found.built, |(commit, built)| artifact("commit", commit, built));
     matches.add("trail", found.trails_of_commits, trail);
-    matches.add("image", Some(found.images), named("image"));
-    matches.add("pod", Some(found.pods), |pod| {
+    matches.add("image", found.images, named("image"));
+    matches.add("pod", found.pods, |pod| {
         let html_url = Some(site.links.environment_page(&organization, &pod.environment));
         TextMatch { html_url, pod: Some(pod.clone()), ..of("pod", pod.name) }
     });
-    matches.add("flow", Some(found.flows), |flow| of("flow", flow));
-    matches.add("trail", Some(found.trails), trail);
+    matches.add("flow", found.flows, |flow| of("flow", flow));
+    matches.add("trail", found.trails, trail);
     Ok(axum::Json(matches))
 }
 
 impl TextMatches {
-    fn add<T>(&mut self, kind: &'static str, found: Option<AtMost<T>>, describe: impl Fn(T) -> TextMatch) {
-        let Some(found) = found else { return };
+    fn add<T>(&mut self, kind: &'static str, found: AtMost<T>, describe: impl Fn(T) -> TextMatch) {
         self.truncated.extend(found.has_more.then_some(kind));
         self.data.extend(found.listed.into_iter().map(describe));
     }
@@ -242,38 +247,4 @@ impl HashList {
         let matches: Vec<String> = matches.iter().map(ToString::to_string).collect();
         Self { kind, count: matches.len(), matches, has_more }
     }
-}
-
-impl FoundArtifact {
-    fn new(
-        found: FlowArtifact,
-        digests: RelatedDigests,
-        history: &ArtifactHistory,
-        site: &Site,
-        events: Vec<ArtifactEvent>,
-    ) -> Self {
-        Self {
-            fingerprint: found.fingerprint,
-            name: found.filename,
-            has_provenance: true,
-            flow: Some(found.flow_name),
-            git_commit: Some(found.git_commit),
-            commit_url: Some(found.commit_url),
-            build_url: Some(found.build_url),
-            html_url: found.html_url,
-            compliance_state: Some(found.state),
-            running_in: names_of_running(history, site),
-            exited_from: names_of_exited(history),
-            history: events,
-            digests,
-        }
-    }
-}
-
-fn names_of_running(history: &ArtifactHistory, site: &Site) -> BTreeSet<String> {
-    history.running(site).into_iter().map(|run| run.environment_name).collect()
-}
-
-fn names_of_exited(history: &ArtifactHistory) -> BTreeSet<String> {
-    history.exited().iter().map(|run| run.environment_name.clone()).collect()
 }

@@ -7,7 +7,7 @@ use axum::http::Uri;
 use maud::{Markup, html};
 
 use super::approvals;
-use super::parts::attested_artifacts::content;
+use super::parts::attestation::content;
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::{link, text, url_link};
 use super::parts::format::{count, result_badge, timestamp};
@@ -18,8 +18,8 @@ use super::parts::rules::{self, RuleResults};
 use super::parts::table::verdict_reason;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
-use crate::domain::evidence::environment_status::ReportedArtifact;
-use crate::domain::model::{Approval, CommitHash, Fingerprint, GitCommit, PlatformManifest};
+use crate::domain::model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests};
+use crate::service::artifact_details::ArtifactHistory;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::{PageSite, Site};
 use crate::store::artifact_flows::ArtifactFlow;
@@ -27,7 +27,7 @@ use crate::store::artifacts::{CurrentRun, PastRun};
 use crate::store::attestation_lists::AttestationSummary;
 use crate::store::bootstrap::KnownNames;
 use crate::store::provenance::Source;
-use crate::store::{self, AtMost, Transaction, image_indexes};
+use crate::store::{self, AtMost, Transaction};
 
 /// Maximum number of environments whose rules are evaluated.
 const MAX_RULE_ENVIRONMENTS: usize = 10;
@@ -41,14 +41,10 @@ struct ArtifactData {
     commit: Option<GitCommit>,
     /// The flows that attested or reported it.
     flows: Vec<ArtifactFlow>,
-    attestations: AtMost<AttestationSummary>,
-    approvals: AtMost<(String, Approval<CommitHash>)>,
-    current_runs: AtMost<CurrentRun>,
-    past_runs: AtMost<PastRun>,
+    history: ArtifactHistory,
     /// The rules of the environments where it runs, with their results, of the first environments.
     rules: Vec<(String, Vec<RuleResults>)>,
-    /// The indexes that list it, and the manifests that it lists.
-    digests: (Vec<PlatformManifest>, Vec<PlatformManifest>),
+    digests: RelatedDigests,
     /// Environments that were declared or reported, and flows.
     known_names: KnownNames,
 }
@@ -70,7 +66,7 @@ pub(super) async fn page(
     let reported = reported.next().map_or("Artifact", |report| report.filename.as_str());
     let name = known.names.listed.first().map_or(reported, String::as_str);
     let content = html! {
-        (approvals::confirmation(&known.approvals.listed, &parameters, name)?)
+        (approvals::confirmation(&known.history.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
         dl {
             dt { "Digest" }
@@ -86,18 +82,18 @@ pub(super) async fn page(
             (sources(&known))
         }
         (conflicting_claims(&known.conflicting_claims))
-        (current_runs(&site, &organization, &known.current_runs))
+        (current_runs(&site, &organization, &known.history.current_runs))
         (rule_results(&site, &organization, &known))
         (reports(&site, &organization, &known.flows))
-        (attestations(&site, &organization, &known.attestations))
-        @if known.flows.is_empty() && !known.is_in_index() {
+        (attestations(&site, &organization, &known.history.attestations))
+        @if known.flows.is_empty() && known.digests.is_empty() {
             p {
                 "No flow knows this digest. It may be the digest of an image configuration, which no registry has: runtimes report "
                 "it for imported images, images built on the node, and on CRI-O images known only by their ID."
             }
         }
-        (approvals::section(&site, &user, artifact, &known.approvals, &flows(&known), &known.known_names))
-        (past_runs(&site, &organization, &known.past_runs))
+        (approvals::section(&site, &user, artifact, &known.history.approvals, &flows(&known), &known.known_names))
+        (past_runs(&site, &organization, &known.history.past_runs))
     };
     let path = ["search", &organization, "sha", &digest];
     let alternate = Alternate::new(&site, &path, &[], &["get", "artifact", &digest]);
@@ -114,17 +110,14 @@ impl ArtifactData {
         organization: &str,
         artifact: Fingerprint,
     ) -> Result<Self, store::Error> {
-        let current_runs = transaction.current_runs(organization, artifact).await?;
+        let history = ArtifactHistory::read(transaction, organization, artifact).await?;
         let mut rules = Vec::new();
-        for run in current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
-            let (name, namespaces) = (run.image.clone(), run.namespaces.clone());
-            let reported = [(artifact, ReportedArtifact { name, pods: run.pods, namespaces })].into();
-            let environment = &run.environment.name;
+        for run in history.current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
+            let (environment, reported) = (&run.environment.name, [(artifact, (&run.running).into())].into());
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
         let sources = transaction.sources(organization, artifact).await?;
-        let attestations = transaction.attestations_of_artifact(organization, artifact).await?;
         let commit = if sources.listed.is_empty() {
             transaction.first_commit(organization, artifact).await?
         } else {
@@ -138,12 +131,9 @@ impl ArtifactData {
             conflicting_claims: transaction.conflicting_claims(organization, artifact).await?,
             commit,
             flows: flows.remove(&artifact).unwrap_or_default().flows,
-            attestations,
-            approvals: transaction.approvals_of_artifact(organization, artifact).await?,
-            current_runs,
-            past_runs: transaction.past_runs(organization, artifact).await?,
+            history,
             rules,
-            digests: image_indexes::indexes_and_manifests(&listed, artifact),
+            digests: RelatedDigests::new(&listed, artifact),
             known_names: transaction.known_names(organization).await?,
         })
     }
@@ -151,14 +141,9 @@ impl ArtifactData {
     fn is_empty(&self) -> bool {
         self.names.listed.is_empty()
             && self.flows.is_empty()
-            && self.attestations.listed.is_empty()
-            && self.approvals.listed.is_empty()
-            && !self.is_in_index()
-    }
-
-    /// Whether other digests of its image are known.
-    fn is_in_index(&self) -> bool {
-        !(self.digests.0.is_empty() && self.digests.1.is_empty())
+            && self.history.attestations.listed.is_empty()
+            && self.history.approvals.listed.is_empty()
+            && self.digests.is_empty()
     }
 }
 
@@ -168,13 +153,13 @@ fn image_digests(site: &Site, organization: &str, known: &ArtifactData) -> Marku
         let page = site.links.artifact_page(organization, other.fingerprint);
         html! { a href=(page) { code.whole { "sha256:" (other.fingerprint) } } }
     };
-    let (indexes, manifests) = &known.digests;
+    let RelatedDigests { image_indexes, image_manifests } = &known.digests;
     html! {
-        @for index in indexes {
+        @for index in image_indexes {
             dt { "Image index" }
             dd { "manifest " (text(&index.platform)) " of index " (link(index)) }
         }
-        @for manifest in manifests {
+        @for manifest in image_manifests {
             dt { "Manifest" }
             dd { (text(&manifest.platform)) " " (link(manifest)) }
         }
@@ -242,14 +227,14 @@ fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -
     let now = site.now();
     let rows = html! {
         @for running in &running.listed {
-            @let verdict = &running.verdict;
+            @let artifact = &running.running;
             @let status = CurrentStatus::from_run(running, site, now);
             @let links = EnvironmentLinks { site, organization, environment: &running.environment.name };
             tr {
                 th scope="row" { (links.link()) }
                 td { (status.badge()) }
-                td { (text(&verdict_reason(Some(verdict), status.compliance(), ""))) }
-                td { (running.pods) }
+                td { (text(&verdict_reason(Some(&artifact.verdict), status.compliance(), ""))) }
+                td { (artifact.pods) }
                 td { (timestamp(running.started_at)) }
             }
         }
@@ -277,7 +262,8 @@ fn rule_results(site: &Site, organization: &str, known: &ArtifactData) -> Markup
             }
         }
     };
-    let cut_at = (known.current_runs.listed.len() > MAX_RULE_ENVIRONMENTS).then_some(MAX_RULE_ENVIRONMENTS);
+    let cut_at =
+        (known.history.current_runs.listed.len() > MAX_RULE_ENVIRONMENTS).then_some(MAX_RULE_ENVIRONMENTS);
     html! {
         @if known.rules.iter().any(|(_, rules)| !rules.is_empty()) {
             section {
@@ -344,7 +330,7 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
 /// The flows that reported, attested or approved the artifact.
 fn flows(known: &ArtifactData) -> BTreeSet<&str> {
     let attested = known.flows.iter().map(|known| known.flow.as_str());
-    attested.chain(known.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
+    attested.chain(known.history.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
 }
 
 fn past_runs(site: &Site, organization: &str, runs: &AtMost<PastRun>) -> Markup {

@@ -4,7 +4,7 @@ use axum::extract::State;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
-use super::parts::attested_artifacts::{JUNIT, data, facts, results};
+use super::parts::attestation::{JUNIT, data, facts, results};
 use super::parts::escape::{lines, text};
 use super::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use super::parts::format::{badge, result_badge};

@@ -57,14 +57,12 @@ async fn groups(site: &Site, organization: &str, query: &str) -> Result<Vec<Mark
     let artifact = |artifact: &Artifact| artifact_link(site, organization, artifact);
     let trail = |trail: &Trail| self::trail(site, organization, trail);
     let groups = [
-        found.digests.and_then(|found| group("Digests", &found, artifact)),
-        found.built.and_then(|found| {
-            group("Built from commits", &found, |(commit, fingerprint)| {
-                let built = Artifact { fingerprint: *fingerprint, name: String::new() };
-                html! { code.whole { (commit) } ": " (artifact(&built)) }
-            })
+        group("Digests", &found.digests, artifact),
+        group("Built from commits", &found.built, |(commit, fingerprint)| {
+            let built = Artifact { fingerprint: *fingerprint, name: String::new() };
+            html! { code.whole { (commit) } ": " (artifact(&built)) }
         }),
-        found.trails_of_commits.and_then(|found| group("Trails of commits", &found, trail)),
+        group("Trails of commits", &found.trails_of_commits, trail),
         group("Images", &found.images, artifact),
         group("Pods", &found.pods, |found| pod(site, organization, found)),
         group("Flows", &found.flows, |flow| text(flow)),

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use maud::{Markup, html};
 
-use super::parts::attested_artifacts::JUNIT;
+use super::parts::attestation::JUNIT;
 use super::parts::bar_chart;
 use super::parts::escape::{lines, link, text, url_link};
 use super::parts::format::{badge, compliance_badge, result_badge, timestamp};

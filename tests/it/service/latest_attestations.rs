@@ -7,6 +7,7 @@ use supercargo::domain::evidence::ownership::Owned;
 use supercargo::domain::model::{AttestationFields, Fingerprint, ReportedArtifact, Timestamp};
 use supercargo::store::attestations::NewAttestation;
 use supercargo::store::reported_artifacts::NewReport;
+use supercargo::store::repositories::Reporter;
 use supercargo::store::{Store, Timeouts, Transaction};
 
 use super::{Database, TestService, digest};
@@ -90,8 +91,9 @@ async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database
         "fingerprint": digest('b'), "filename": "cart:1", "template_reference_name": "app",
     }))
     .unwrap();
-    let new =
-        NewReport { organization: "acme", flow: "cart", trail: Some(trail), sent: &sent, reported_by: "ci" };
+    let owned = Owned::default();
+    let reporter = Reporter { organization: "acme", flow: "cart", reported_by: "ci", owned: &owned };
+    let new = NewReport { reporter, trail: Some(trail), sent: &sent, commit: &sent.commit() };
     transaction.insert_reported_artifact(new, at(60)).await.unwrap();
     transaction.commit().await.unwrap();
     assert_eq!(latest(&service.database, 'b').await, ["50|passes|t-1|junit|60"]);

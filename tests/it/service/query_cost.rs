@@ -198,14 +198,13 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "artifacts of a flow": read, |t| t.artifacts_of_flow("acme", "cart", Page::default());
         "artifacts of a repository": read, |t| t.built_from("acme", &[repository], Page::default());
         "last deployment of a flow": read, |t| t.last_deployment("acme", "cart");
-        "addition to a flow": read, |t| t.added_to_flow("acme", "cart", artifact);
         "flows of artifacts": read, |t| t.flows_of_artifacts("acme", &one(), None);
         "known artifacts": read, |t| t.known_artifacts("acme", &one());
         "reports of a trail": read, |t| t.reports_of_trail("acme", build);
         "attestations of a trail": read, |t| t.attestations_of_trail("acme", build);
-        "attestations by name": read, |t| t.attestations_named_in_trail("acme", build, "app.unit".into());
+        "attestations by name": read, |t| t.attestations_named_in_trail("acme", build, "app.unit");
         "attestations of an artifact by name": read,
-            |t| t.attestations_named_of_artifact("acme", "cart", artifact, "unit".into());
+            |t| t.attestations_named_of_artifact("acme", "cart", artifact, "unit");
         "tags of environments": read, |t| t.environment_tags("acme", None);
         "search: commits in a flow": read, |t| t.find_artifacts_of_commit("acme", "0123456", Some("cart"));
         "search: trails of commits": read, |t| t.find_trails_of_commit("acme", "0123456");

@@ -28,10 +28,10 @@ use crate::service::app::App;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::evaluation::origin::{self, recording_problem};
+use crate::service::evaluation::origin;
 use crate::service::http::form::{Form, Parts};
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::store::attestations::{NewAttestation, Recorded};
+use crate::store::attestations::NewAttestation;
 use crate::store::creations::Created;
 
 /// The types of attestations, as paths name them.
@@ -137,13 +137,8 @@ pub(crate) async fn attest(
     let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
     let repository = fields.repo_info.as_ref();
     let named = (repository, fields.git_commit_info.as_ref());
-    let owned = match origin::check(transaction, &organization, &flow, named, &artifacts).await? {
-        Ok(owned) => owned,
-        Err(violation) => {
-            drop(evaluating);
-            return Err(origin::refuse(&app, &caller, &organization, &flow, &violation).await?);
-        }
-    };
+    let (mut evaluating, owned) =
+        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
     let new = NewAttestation {
         organization: &organization,
         flow: flow.as_str(),
@@ -174,8 +169,7 @@ pub(crate) async fn attest(
     if let (Some(hash), Some(attachment)) = (hash, attachment) {
         transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
     }
-    let recorded = transaction.insert_attestation(&new, trail, at).await;
-    let Recorded { claim, repository } = recorded.map_err(recording_problem)?;
+    let effect = transaction.insert_attestation(&new, trail, at).await?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
@@ -183,13 +177,8 @@ pub(crate) async fn attest(
     });
     evaluating.audit(audit, at).await?;
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
-    let warning = origin::warning(&what, &flow, claim);
-    for change in repository.into_iter().chain(warning.clone()) {
-        evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
-    }
-    evaluating.commit().await?;
+    origin::commit(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     drop(share);
-    origin::log_warning(&caller, &organization, &flow, warning.as_deref(), claim);
     app.metrics.attestation(passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }

@@ -3,7 +3,7 @@
 //! Each function returns markup for values that a page has read. No part reads the store or knows a request, except
 //! `refusal`, which renders an error.
 
-pub(crate) mod attested_artifacts;
+pub(crate) mod attestation;
 pub(crate) mod bar_chart;
 pub(crate) mod cookie;
 pub(crate) mod environment_status;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::live::report::Report;
-use crate::domain::model::Artifact;
+use crate::domain::model::ArtifactView;
 use crate::domain::model::Digests;
 use plain::{Described, Plain, Pod};
 
@@ -37,7 +37,7 @@ enum Step {
 
 type Scope = Option<usize>;
 
-fn describe(artifact: &Artifact) -> Described {
+fn describe(artifact: &ArtifactView<'_>) -> Described {
     let of = |digests: &Digests| digests.iter().map(|(name, d)| (name.to_owned(), d.bytes()[0])).collect();
     (
         artifact.namespace.to_string(),
@@ -48,7 +48,7 @@ fn describe(artifact: &Artifact) -> Described {
 }
 
 fn artifacts(snapshot: &Snapshot) -> Vec<Described> {
-    snapshot.iter().map(|artifact| describe(&artifact.to_artifact())).collect()
+    snapshot.iter().map(|artifact| describe(&artifact)).collect()
 }
 
 fn pod() -> impl Strategy<Value = Pod> {
@@ -97,7 +97,7 @@ fn agree(departures: &[Departure], expected: &[(Described, Option<Revision>)], l
     let latest = (0..3).map(|n| live_set.revision(n)).max().unwrap();
     departures.len() == expected.len()
         && departures.iter().zip(expected).all(|(departure, (artifact, since))| {
-            describe(&departure.artifact) == *artifact
+            describe(&departure.artifact.view()) == *artifact
                 && since.map_or(departure.since > latest, |since| since == departure.since)
         })
 }
@@ -146,7 +146,7 @@ proptest! {
                     let (departs, diff) = plain.complete(*of);
                     let mut departures = BTreeSet::new();
                     let found = live_set.complete(name(*of).as_ref(), |departure| {
-                        departures.insert((describe(&departure.artifact), Some(departure.since)));
+                        departures.insert((describe(&departure.artifact.view()), Some(departure.since)));
                     });
                     prop_assert_eq!((departures, found), (departs, diff));
                     prop_assert_eq!(live_set.is_listed(name(*of).as_ref()), plain.listed.contains(of));
