@@ -4,11 +4,13 @@
 //! only code that parses an organization from an API path, so a handler cannot serve an organization without this check.
 //! It runs before the body is read.
 
+use std::collections::VecDeque;
+use std::fmt::Display;
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::app::App;
@@ -18,7 +20,7 @@ use super::http::problem::Problem;
 use super::limits::permit::{self, Permit};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::access::{Denial, Operation, Role, Scope};
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
+use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, TrailName};
 use crate::store;
 use crate::store::access::Token;
 
@@ -97,10 +99,10 @@ pub(super) struct Admitted<P, Rest = ()> {
     permission: PhantomData<P>,
 }
 
-/// A permission that an operation requires, with the parameters of its path.
-pub(super) trait Permission<Rest> {
-    /// The operation to authorize.
-    fn operation(rest: &Rest) -> Operation<'_>;
+/// A permission that an operation requires.
+pub(super) trait Permission {
+    /// The operation to authorize, by the first parameter of its path after `{org}`; empty if it has none.
+    fn operation(first: &str) -> Operation<'_>;
 }
 
 /// Reads the organization: roles `read`, `approve` and `admin`.
@@ -123,134 +125,138 @@ pub(super) struct Administer;
 /// Reads the audit log, or who may do what: role `admin`.
 pub(super) struct ReadAudit;
 
-impl<Rest> Permission<Rest> for Read {
-    fn operation(_: &Rest) -> Operation<'_> {
+impl Permission for Read {
+    fn operation(_: &str) -> Operation<'_> {
         Operation::Read
     }
 }
 
-impl<Rest> Permission<Rest> for ReadAudit {
-    fn operation(_: &Rest) -> Operation<'_> {
+impl Permission for ReadAudit {
+    fn operation(_: &str) -> Operation<'_> {
         Operation::ReadAudit
     }
 }
 
-impl<Rest> Permission<Rest> for Administer {
-    fn operation(_: &Rest) -> Operation<'_> {
+impl Permission for Administer {
+    fn operation(_: &str) -> Operation<'_> {
         Operation::Administer
     }
 }
 
-impl Permission<()> for Create {
-    fn operation((): &()) -> Operation<'_> {
+impl Permission for Create {
+    fn operation(_: &str) -> Operation<'_> {
         Operation::CreateEnvironment
     }
 }
 
-impl Permission<()> for CreateFlow {
-    fn operation((): &()) -> Operation<'_> {
+impl Permission for CreateFlow {
+    fn operation(_: &str) -> Operation<'_> {
         Operation::CreateFlow
     }
 }
 
-impl Permission<String> for ReadEnvironment {
-    fn operation(environment: &String) -> Operation<'_> {
+impl Permission for ReadEnvironment {
+    fn operation(environment: &str) -> Operation<'_> {
         Operation::ReadEnvironment(environment)
     }
 }
 
-impl Permission<(String, String)> for ReadEnvironment {
-    fn operation((environment, _): &(String, String)) -> Operation<'_> {
-        Operation::ReadEnvironment(environment)
-    }
-}
-
-impl Permission<String> for Attest {
-    fn operation(flow: &String) -> Operation<'_> {
+impl Permission for Attest {
+    fn operation(flow: &str) -> Operation<'_> {
         Operation::Attest(flow)
     }
 }
 
-impl Permission<(String, String, String)> for Attest {
-    fn operation((flow, ..): &(String, String, String)) -> Operation<'_> {
-        Operation::Attest(flow)
-    }
-}
-
-impl Permission<String> for Report {
-    fn operation(environment: &String) -> Operation<'_> {
+impl Permission for Report {
+    fn operation(environment: &str) -> Operation<'_> {
         Operation::Report(environment)
     }
 }
 
-impl Permission<String> for Approve {
-    fn operation(flow: &String) -> Operation<'_> {
-        Operation::Approve(flow)
-    }
-}
-
-impl Permission<(String, String)> for Approve {
-    fn operation((flow, _): &(String, String)) -> Operation<'_> {
+impl Permission for Approve {
+    fn operation(flow: &str) -> Operation<'_> {
         Operation::Approve(flow)
     }
 }
 
 /// The parameters of a path after its organization.
 pub(super) trait PathRest: Sized + Send {
-    /// All parameters, as axum deserializes them.
-    type Path: DeserializeOwned + Send;
-    /// Splits the organization off.
-    fn split(path: Self::Path) -> (String, Self);
+    /// Parses them, in their order; 400 names the first that is invalid.
+    fn parse(parameters: &[String]) -> Result<Self, Problem>;
+}
+
+/// A type of parameters.
+pub(super) trait PathParameter: FromStr<Err: Display> + Send {
+    /// Their name in paths.
+    const NAME: &'static str;
+}
+
+impl PathParameter for String {
+    const NAME: &'static str = "";
+}
+
+impl PathParameter for EnvironmentName {
+    const NAME: &'static str = "env_name";
+}
+
+impl PathParameter for FlowName {
+    const NAME: &'static str = "flow_name";
+}
+
+impl PathParameter for TrailName {
+    const NAME: &'static str = "trail_name";
+}
+
+impl PathParameter for Fingerprint {
+    const NAME: &'static str = "fingerprint";
+}
+
+fn parameter<T: PathParameter>(parameters: &[String], index: usize) -> Result<T, Problem> {
+    Problem::parse(T::NAME, parameters.get(index).ok_or_else(Problem::defect)?)
 }
 
 impl PathRest for () {
-    type Path = String;
-
-    fn split(organization: String) -> (String, Self) {
-        (organization, ())
+    fn parse(_: &[String]) -> Result<Self, Problem> {
+        Ok(())
     }
 }
 
-impl PathRest for String {
-    type Path = (Self, Self);
-
-    fn split((organization, first): (Self, Self)) -> (Self, Self) {
-        (organization, first)
+impl<A: PathParameter> PathRest for A {
+    fn parse(parameters: &[String]) -> Result<Self, Problem> {
+        parameter(parameters, 0)
     }
 }
 
-impl PathRest for (String, String) {
-    type Path = (String, String, String);
-
-    fn split((organization, first, second): Self::Path) -> (String, Self) {
-        (organization, (first, second))
+impl<A: PathParameter, B: PathParameter> PathRest for (A, B) {
+    fn parse(parameters: &[String]) -> Result<Self, Problem> {
+        Ok((parameter(parameters, 0)?, parameter(parameters, 1)?))
     }
 }
 
-impl PathRest for (String, String, String) {
-    type Path = (String, String, String, String);
-
-    fn split((organization, first, second, third): Self::Path) -> (String, Self) {
-        (organization, (first, second, third))
+impl<A: PathParameter, B: PathParameter, C: PathParameter> PathRest for (A, B, C) {
+    fn parse(parameters: &[String]) -> Result<Self, Problem> {
+        Ok((parameter(parameters, 0)?, parameter(parameters, 1)?, parameter(parameters, 2)?))
     }
 }
 
 /// The organization and the other parameters of a request's path.
-pub(super) async fn path_parameters<Rest: PathRest>(parts: &mut Parts) -> Result<(String, Rest), Problem> {
-    match Path::<Rest::Path>::from_request_parts(parts, &()).await {
-        Ok(Path(path)) => Ok(Rest::split(path)),
-        Err(_) => Err(Problem::invalid("the path is not UTF-8 after percent-decoding")),
-    }
+pub(super) async fn path_parameters(parts: &mut Parts) -> Result<(String, Vec<String>), Problem> {
+    let Ok(Path(mut path)) = Path::<VecDeque<String>>::from_request_parts(parts, &()).await else {
+        return Err(Problem::invalid("the path is not UTF-8 after percent-decoding"));
+    };
+    let organization = path.pop_front().ok_or_else(Problem::defect)?;
+    Ok((organization, path.into()))
 }
 
-impl<P: Permission<Rest>, Rest: PathRest + Sync> FromRequestParts<App> for Admitted<P, Rest> {
+impl<P: Permission, Rest: PathRest> FromRequestParts<App> for Admitted<P, Rest> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let (organization, rest) = path_parameters::<Rest>(parts).await?;
+        let (organization, parameters) = path_parameters(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let caller = admit(app, &context, parts, &organization, P::operation(&rest)).await?;
-        Ok(Self { organization, rest, caller, permission: PhantomData })
+        let operation = P::operation(parameters.first().map_or("", String::as_str));
+        let caller = admit(app, &context, parts, &organization, operation).await?;
+        Ok(Self { organization, rest: Rest::parse(&parameters)?, caller, permission: PhantomData })
     }
 }
 

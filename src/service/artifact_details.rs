@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::site::Site;
 use crate::domain::evidence::verdict::evaluate_artifact;
 use crate::domain::model::{
-    Approval, ApprovalState, CommitHash, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Text,
-    Timestamp,
+    Approval, ApprovalState, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Text, Timestamp,
 };
 use crate::store::artifact_flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
 use crate::store::artifacts::{CurrentRun, PastRun};
@@ -152,7 +151,7 @@ pub(crate) struct ArtifactHistory {
     pub(crate) current_runs: AtMost<CurrentRun>,
     pub(crate) past_runs: AtMost<PastRun>,
     pub(crate) attestations: AtMost<AttestationSummary>,
-    pub(crate) approvals: AtMost<(String, Approval<CommitHash>)>,
+    pub(crate) approvals: AtMost<Approval>,
 }
 
 impl ArtifactHistory {
@@ -200,7 +199,7 @@ impl ArtifactHistory {
             };
             events.push((attested.created_at, format!("Attestation {} {result}", attested.name)));
         }
-        for (_, approval) in self.approvals.listed.iter().filter(|(flow, _)| is_here(flow)) {
+        for approval in self.approvals.listed.iter().filter(|approval| is_here(&approval.flow)) {
             let state = match approval.state {
                 ApprovalState::Approved => "approved",
                 ApprovalState::Unapproved => "not approved",

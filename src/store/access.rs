@@ -1,5 +1,7 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
+use serde::Serialize;
+
 use super::columns::scope_of;
 use super::transaction::{fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
@@ -7,29 +9,33 @@ use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::from_row::optional_from_row;
 
-/// An open token.
-#[derive(Debug, Clone, sqlx::FromRow)]
+/// An open token. Responses do not have its hash.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Token {
     /// The organization that it belongs to.
+    #[serde(skip)]
     pub organization: String,
     /// Its name, recorded with reports and attestations.
     pub name: String,
     /// SHA-256 of its text.
+    #[serde(skip)]
     pub sha256: Fingerprint,
     /// Its role.
     pub role: Role,
     /// The environments or flows that the role applies to.
+    #[serde(flatten)]
     #[sqlx(flatten, try_from = "ScopeRow")]
     pub scope: Scope,
     /// Whether its reports create environments.
+    #[serde(rename = "create")]
     pub can_create: bool,
-    /// When it expires.
+    /// `null` for never.
     pub expires_at: Option<Timestamp>,
     /// When it was created, or declared.
     pub created_at: Timestamp,
-    /// The name of the token that created it; `None` if the bootstrap file declares it.
+    /// The name of the token that created it; `null` if the bootstrap file declares it.
     pub created_by: Option<String>,
-    /// When it was last used; up to an hour late.
+    /// Up to an hour late; `null` for never.
     pub last_used_at: Option<Timestamp>,
 }
 

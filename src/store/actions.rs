@@ -1,89 +1,151 @@
-//! Reads actions and their targets, for the API and the pages.
+//! Reads actions and their targets, for the API and the pages (interface, "Action / environment notification").
 
 use std::collections::BTreeMap;
+
+use serde::Serialize;
 
 use super::bootstrap::PublicAddress;
 use super::columns::Json;
 use super::transaction::fetch_all;
 use super::{Error, Transaction};
-use crate::domain::model::{DeliveryTimes, TargetKind, Timestamp, Trigger};
+use crate::domain::model::{TargetKind, Timestamp, Trigger};
 
 /// An open action.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Action {
-    /// Its number in its organization.
-    pub number: i64,
-    /// Its name.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
+pub struct ListedAction {
     pub name: String,
-    /// The environments that it applies to.
+    /// `env`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub number: i64,
+    /// Environment names; `*` is all environments.
     #[sqlx(try_from = "Json<Vec<String>>")]
     pub environments: Vec<String>,
-    /// The events that it sends.
     #[sqlx(try_from = "Json<Vec<Trigger>>")]
     pub triggers: Vec<Trigger>,
-    /// Where it sends them, in order of creation.
+    /// In order of creation.
     #[sqlx(skip)]
     pub targets: Vec<Target>,
+    pub created_by: String,
+    pub is_created_from_chat_app: bool,
+    pub last_modified_at: Timestamp,
+    /// Whether the last delivery to a target failed; `null` before the first delivery.
+    #[sqlx(skip)]
+    pub is_failing: Option<bool>,
+    #[sqlx(skip)]
+    pub last_success_timestamp: Option<Timestamp>,
+    #[sqlx(skip)]
+    pub last_failure_timestamp: Option<Timestamp>,
     /// When the number was first used.
     pub created_at: Timestamp,
-    /// When the action last changed.
-    pub modified_at: Timestamp,
 }
 
-/// A target of an action.
-#[derive(Debug, Clone)]
+/// A target of an action. The interface defines `webhook` and `context`, but not `name` and `recipients`.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Target {
-    /// Its name.
-    pub name: String,
     /// Its kind.
+    #[serde(rename = "type")]
     pub kind: TargetKind,
-    /// The part of its address that is not secret.
+    /// Its name, unique in its action.
+    pub name: String,
+    /// Its address.
+    #[serde(flatten)]
+    #[sqlx(rename = "content", try_from = "Json<PublicAddress>")]
     pub address: PublicAddress,
-    /// When a delivery last succeeded and last failed.
-    pub deliveries: DeliveryTimes,
+    /// Time of the last successful delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success_at: Option<Timestamp>,
+    /// Time of the last failed delivery.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure_at: Option<Timestamp>,
 }
 
 #[derive(sqlx::FromRow)]
-struct TargetRow {
+struct TargetOfAction {
     action: i64,
-    name: String,
-    kind: TargetKind,
-    content: Json<PublicAddress>,
-    last_success_at: Option<Timestamp>,
-    last_failure_at: Option<Timestamp>,
+    #[sqlx(flatten)]
+    target: Target,
 }
 
-impl From<TargetRow> for Target {
-    fn from(row: TargetRow) -> Self {
-        let TargetRow { name, kind, content: Json(address), last_success_at, last_failure_at, .. } = row;
-        Self { name, kind, address, deliveries: DeliveryTimes { last_success_at, last_failure_at } }
+impl From<Json<Self>> for PublicAddress {
+    fn from(Json(address): Json<Self>) -> Self {
+        address
+    }
+}
+
+impl Target {
+    /// Whether the last delivery failed; `None` before the first delivery.
+    #[must_use]
+    pub fn is_failing(&self) -> Option<bool> {
+        match (self.last_success_at, self.last_failure_at) {
+            (None, None) => None,
+            (success, failure) => Some(failure > success),
+        }
     }
 }
 
 impl Transaction {
-    /// The open actions of an organization by number, or the one with this number.
-    pub async fn actions(&mut self, organization: &str, number: Option<i64>) -> Result<Vec<Action>, Error> {
-        const SELECT: &str = "
-            SELECT number, name, environments, triggers, created_at, modified_at FROM actions
+    /// The open actions of an organization by number, or the one with this number. Only the bootstrap file creates them.
+    pub async fn actions(
+        &mut self,
+        organization: &str,
+        number: Option<i64>,
+    ) -> Result<Vec<ListedAction>, Error> {
+        const ACTIONS: &str = "
+            SELECT name, 'env' AS kind, number, environments, triggers, 'bootstrap' AS created_by,
+                   FALSE AS is_created_from_chat_app, modified_at AS last_modified_at, created_at
+            FROM actions
             WHERE organization = $1 AND closed_at IS NULL AND ($2 IS NULL OR number = $2) ORDER BY number";
-        let mut actions: Vec<Action> = fetch_all!(self, SELECT, organization, number);
-        let mut targets = self.targets_by_action(organization).await?;
+        const TARGETS: &str = "
+            SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
+            WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
+        let mut actions: Vec<ListedAction> = fetch_all!(self, ACTIONS, organization, number);
+        let targets: Vec<TargetOfAction> = fetch_all!(self, TARGETS, organization);
+        let mut by_action: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
+        for TargetOfAction { action, target } in targets {
+            by_action.entry(action).or_default().push(target);
+        }
         for action in &mut actions {
-            action.targets = targets.remove(&action.number).unwrap_or_default();
+            action.targets = by_action.remove(&action.number).unwrap_or_default();
+            let targets = action.targets.iter();
+            action.is_failing = targets.clone().filter_map(Target::is_failing).max();
+            action.last_success_timestamp = targets.clone().filter_map(|target| target.last_success_at).max();
+            action.last_failure_timestamp = targets.filter_map(|target| target.last_failure_at).max();
         }
         Ok(actions)
     }
+}
 
-    /// The open targets of each action.
-    async fn targets_by_action(&mut self, organization: &str) -> Result<BTreeMap<i64, Vec<Target>>, Error> {
-        const SELECT: &str = "
-            SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
-            WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
-        let rows: Vec<TargetRow> = fetch_all!(self, SELECT, organization);
-        let mut targets: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
-        for row in rows {
-            targets.entry(row.action).or_default().push(row.into());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(last_success_at: Option<Timestamp>, last_failure_at: Option<Timestamp>) -> Target {
+        let webhook = Some("https://hooks.example.com".to_owned());
+        let address = PublicAddress { webhook, ..PublicAddress::default() };
+        Target { kind: TargetKind::Webhook, name: "ops".into(), address, last_success_at, last_failure_at }
+    }
+
+    #[test]
+    fn target_is_failing_if_its_last_delivery_failed() {
+        let at = |seconds: i64| Some(Timestamp::from_micros(seconds * 1_000_000));
+        for (last_success_at, last_failure_at, expected) in [
+            (None, None, None),
+            (at(1), None, Some(false)),
+            (None, at(1), Some(true)),
+            (at(1), at(2), Some(true)),
+            (at(2), at(1), Some(false)),
+        ] {
+            assert_eq!(target(last_success_at, last_failure_at).is_failing(), expected);
         }
-        Ok(targets)
+    }
+
+    #[test]
+    fn target_is_tagged_with_its_type() {
+        assert_eq!(
+            serde_json::to_string(&target(Some(Timestamp::from_micros(1_500_000)), None)).unwrap(),
+            r#"{"type":"WEBHOOK","name":"ops","webhook":"https://hooks.example.com","last_success_at":1.5}"#
+        );
     }
 }

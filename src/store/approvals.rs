@@ -14,8 +14,8 @@ use super::transaction::{
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{
-    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, Timestamp,
-    Withdrawal,
+    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, SourceCommit,
+    Timestamp, Withdrawal,
 };
 
 #[derive(sqlx::FromRow)]
@@ -53,7 +53,7 @@ macro_rules! columns {
 }
 
 impl ApprovalRow {
-    fn parse(self) -> Result<Approval<CommitHash>, Error> {
+    fn parse(self) -> Result<Approval, Error> {
         let environment = self.environment.map(|name| name.parse()).transpose();
         let withdrawal = self.withdrawn_by.zip(self.closed_at).map(|(withdrawn_by, timestamp)| Withdrawal {
             withdrawn_by,
@@ -63,12 +63,13 @@ impl ApprovalRow {
         let ApprovalContent { base, artifact_name, description, commits, approvals, user_data } =
             self.content.0;
         Ok(Approval {
+            flow: self.flow,
             release_number: self.number,
             base_artifact: base,
             artifact_name,
             target_artifact: self.target,
             description,
-            src_commit_list: commits.into_iter().map(CommitHash).collect(),
+            src_commit_list: commits.into_iter().map(CommitHash).map(SourceCommit::Hash).collect(),
             created_at: self.created_at,
             last_modified_at: self.closed_at.unwrap_or(self.modified_at),
             state: if self.closed_at.is_some() { ApprovalState::Unapproved } else { self.state },
@@ -105,7 +106,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         number: i64,
-    ) -> Result<Option<Approval<CommitHash>>, Error> {
+    ) -> Result<Option<Approval>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -135,7 +136,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         page: Page,
-    ) -> Result<Vec<Approval<CommitHash>>, Error> {
+    ) -> Result<Vec<Approval>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -153,7 +154,7 @@ impl Transaction {
         organization: &str,
         flow: &str,
         target: Fingerprint,
-    ) -> Result<Vec<Approval<CommitHash>>, Error> {
+    ) -> Result<Vec<Approval>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -166,12 +167,12 @@ impl Transaction {
         rows.into_iter().map(ApprovalRow::parse).collect()
     }
 
-    /// The approvals of an artifact in all flows, each with its flow, most recently changed first.
+    /// The approvals of an artifact in all flows, most recently changed first.
     pub async fn approvals_of_artifact(
         &mut self,
         organization: &str,
         target: Fingerprint,
-    ) -> Result<AtMost<(String, Approval<CommitHash>)>, Error> {
+    ) -> Result<AtMost<Approval>, Error> {
         const SELECT: &str = concat!(
             "SELECT ",
             columns!(),
@@ -180,8 +181,8 @@ impl Transaction {
             " ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
         );
         let rows: Vec<ApprovalRow> = fetch_all!(self, SELECT, organization, target, one_more_than(MAX_ROWS));
-        let approvals = rows.into_iter().map(|row| Ok((row.flow.clone(), row.parse()?)));
-        Ok(AtMost::from_rows(MAX_ROWS, approvals.collect::<Result<_, Error>>()?))
+        let approvals = rows.into_iter().map(ApprovalRow::parse).collect::<Result<_, Error>>()?;
+        Ok(AtMost::from_rows(MAX_ROWS, approvals))
     }
 
     /// The artifacts that were attested as built from each of these commits.

@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use super::columns::Json;
 use super::from_row::all_from_rows;
-use super::trails::{AttestationRow, COLUMNS, Trail};
+use super::trails::{AttestationRow, COLUMNS, TrailRow};
 use super::transaction::{fetch_all, fetch_for_all, fetch_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::LatestAttestation;
@@ -313,14 +313,15 @@ impl Transaction {
         let ids = held.values().filter_map(Recorded::trail).collect();
         let trails = self.trails_with_own_attestations(organization, &ids).await?;
         let trail = |recorded: &Recorded| recorded.trail().and_then(|id| trails.get(&id));
-        let current =
-            held.iter().filter(|(_, recorded)| trail(recorded).is_none_or(|trail| trail.template.is_none()));
+        let current = held
+            .iter()
+            .filter(|(_, recorded)| trail(recorded).is_none_or(|row| row.trail.template.is_none()));
         let current: BTreeSet<&str> = current.map(|((_, flow), _)| flow.as_str()).collect();
         let templates = self.templates(organization, current).await?;
         let mut flows = AssertedFlows::new();
         for ((artifact, flow), recorded) in held {
             let (id, trail) = (recorded.trail(), trail(&recorded));
-            let template = trail.and_then(|trail| trail.template.as_ref()).or_else(|| templates.get(&flow));
+            let template = trail.and_then(|row| row.trail.template.as_ref()).or_else(|| templates.get(&flow));
             let current = recorded.reports.iter().filter(|report| report.trail == id);
             let own_names: BTreeSet<String> =
                 current.filter_map(|report| report.template_name.clone()).collect();
@@ -333,7 +334,7 @@ impl Transaction {
                 attestations.push(attestation);
             }
             let asserted = AssertedFlow {
-                trail: trail.map(|trail| trail.name.clone()),
+                trail: trail.map(|row| row.trail.name.clone()),
                 template: template.cloned(),
                 reported_names: recorded.reports.into_iter().map(|report| report.name).collect(),
                 names,
@@ -349,7 +350,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         ids: &BTreeSet<Uuid>,
-    ) -> Result<HashMap<Uuid, Trail>, Error> {
+    ) -> Result<HashMap<Uuid, TrailRow>, Error> {
         const SELECT: &str = "
             SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets FROM attestations a
             WHERE superseded_by IS NULL AND targets = '[]'
@@ -357,8 +358,8 @@ impl Transaction {
                               WHERE x.organization = a.organization AND x.attestation = a.id)
               AND organization = ? AND trail IN (?) ORDER BY created_at, id";
         let select = format!("{COLUMNS} FROM trails t WHERE t.organization = ? AND t.id IN (?)");
-        let trails: Vec<Trail> = fetch_for_all!(self, select, ids.iter().copied(), organization);
-        let mut by_id: HashMap<Uuid, _> = trails.into_iter().map(|trail| (trail.id, trail)).collect();
+        let trails: Vec<TrailRow> = fetch_for_all!(self, select, ids.iter().copied(), organization);
+        let mut by_id: HashMap<Uuid, _> = trails.into_iter().map(|row| (row.trail.id, row)).collect();
         let attestations: Vec<AttestationRow> =
             fetch_for_all!(self, SELECT, ids.iter().copied(), organization);
         for row in attestations {

@@ -10,7 +10,7 @@ use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::rows::Id;
 use super::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
 use super::{Error, Transaction};
-use crate::domain::model::{Fingerprint, FreeForm, GitCommit, JunitResult, Timestamp, TrailCommit};
+use crate::domain::model::{Fingerprint, FreeForm, JunitResult, Timestamp, TrailCommit};
 
 /// An attestation with all of its fields.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -33,7 +33,7 @@ pub struct AttestationDetails {
     #[sqlx(try_from = "Json<Vec<String>>")]
     pub target_artifacts: Vec<String>,
     /// The commit that it is about.
-    #[sqlx(try_from = "Json<Option<GitCommit>>")]
+    #[sqlx(try_from = "Json<Option<TrailCommit>>")]
     pub git_commit_info: Option<TrailCommit>,
     /// The results of an attestation of type `junit`, one per suite.
     #[sqlx(try_from = "Json<Vec<JunitResult>>")]

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
+use super::begun_trails::StoredTrail;
 use super::columns::{Json, json};
 use super::latest_attestations::{AddedBy, AttestedBy};
 use super::provenance::{ArtifactOrigin, OriginEffect};
 use super::repositories::{RecordError, Reporter};
 use super::row_limit::PageBudget;
 use super::rows::Id;
-use super::transaction::{execute, fetch_optional_scalar, fetch_scalar, insert, on};
+use super::transaction::{execute, fetch_one, fetch_optional_scalar, fetch_scalar, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::evidence::ownership::Owned;
@@ -19,7 +20,6 @@ use crate::domain::model::{
     AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo, Text,
     Timestamp, UrlText,
 };
-use crate::store::from_row::one_from_row;
 
 /// The version of the stored form of an attestation.
 const SCHEMA_VERSION: i64 = 1;
@@ -66,15 +66,6 @@ impl<'a> NewAttestation<'a> {
         let Self { organization, flow, reported_by, owned, .. } = *self;
         Reporter { organization, flow, reported_by, owned }
     }
-}
-
-/// A trail that is locked until the transaction ends.
-#[derive(Debug, Clone, Copy)]
-pub struct LockedTrail {
-    /// Its identifier.
-    pub id: Uuid,
-    /// When its last attestation was received.
-    pub last_modified_at: Timestamp,
 }
 
 /// The time range of a list, in microseconds of Unix time.
@@ -154,7 +145,7 @@ impl Transaction {
         &mut self,
         new: &NewAttestation<'_>,
         now: Timestamp,
-    ) -> Result<LockedTrail, Error> {
+    ) -> Result<StoredTrail, Error> {
         // The update changes nothing and locks the row.
         const TRAIL: &str = "
             INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by, created_by_token)
@@ -162,17 +153,14 @@ impl Transaction {
             ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
             RETURNING id, last_modified_at";
         self.create_flow(new.organization, new.flow, new.token, now).await?;
-        let new_id = Uuid::now_v7();
-        let (id, last_modified_at): (Uuid, Timestamp) = on!(self, |connection| {
-            let trail = sqlx::query(TRAIL).bind(new_id).bind(new.organization).bind(new.flow);
-            let trail = trail.bind(new.trail).bind(now.micros()).bind(new.reported_by);
-            let trail = trail.bind(new.token.bytes().as_slice());
-            trail.fetch_one(connection).await.and_then(one_from_row)?
-        });
-        if id == new_id {
-            self.log().revision(new.organization, Kind::Trail, id, now);
+        let (id, NewAttestation { organization, flow, trail, reported_by, token, .. }) =
+            (Uuid::now_v7(), new);
+        let locked: StoredTrail =
+            fetch_one!(self, TRAIL, id, organization, flow, trail, now, reported_by, token);
+        if locked.id == id {
+            self.log().revision(organization, Kind::Trail, id, now);
         }
-        Ok(LockedTrail { id, last_modified_at })
+        Ok(locked)
     }
 
     /// When the last attestation of the flow was received.
@@ -194,7 +182,7 @@ impl Transaction {
     pub async fn insert_attestation(
         &mut self,
         new: &NewAttestation<'_>,
-        trail: LockedTrail,
+        trail: StoredTrail,
         at: Timestamp,
     ) -> Result<OriginEffect, RecordError> {
         let repository = match new.repository {
@@ -215,19 +203,6 @@ impl Transaction {
             at,
         };
         self.insert_record(new, record).await?;
-        if let Some(superseded) = superseded {
-            const SUPERSEDE: &str =
-                "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
-            on!(self, |connection| {
-                sqlx::query(SUPERSEDE)
-                    .bind(id)
-                    .bind(new.organization)
-                    .bind(superseded)
-                    .execute(connection)
-                    .await
-                    .map_err(Error::from)?;
-            });
-        }
         self.update_trail(new.organization, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
         self.link(new, id, trail.id).await?;
         let attested = AttestedBy {
@@ -300,6 +275,8 @@ impl Transaction {
                  git_commit_info, repository, attachment, attachment_name, overrides, other_fields, repo_info)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
                     $23, $24, $25)";
+        const SUPERSEDE: &str =
+            "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
         let data = new.fields;
         let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
         let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
@@ -322,6 +299,9 @@ impl Transaction {
             let insert = insert.bind(new.other).bind(data.repo_info.as_ref().map(json).transpose()?);
             insert.execute(connection).await?;
         });
+        if let Some(superseded) = record.overrides {
+            execute!(self, SUPERSEDE, record.id, new.organization, superseded);
+        }
         Ok(())
     }
 

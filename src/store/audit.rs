@@ -2,13 +2,29 @@
 //!
 //! Entries are written in the transaction that makes the changes.
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
+use super::rows::Id;
 use super::transaction::{fetch_all, fetch_scalar, insert};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{AuditEntry, Page, Timestamp};
+use crate::domain::model::{Page, Timestamp};
 use crate::store::attestations::Span;
+
+/// A change by the bootstrap file or by a token, a sign-in, or a refused attestation. Not in the interface.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct AuditEntry {
+    /// The entry's identifier.
+    #[schema(value_type = String)]
+    pub id: Id,
+    /// Time of the change.
+    pub at: Timestamp,
+    /// The token, or the bootstrap file with its generation.
+    pub actor: String,
+    /// The change.
+    pub change: String,
+}
 
 impl Transaction {
     /// Records changes by an actor, each with its organization.
@@ -45,15 +61,9 @@ impl Transaction {
             SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
             ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
         let total: i64 = fetch_scalar!(self, COUNT, organization, span.from, span.until);
-        let rows: Vec<(Uuid, Timestamp, String, String)> =
+        let entries =
             fetch_all!(self, SELECT, organization, span.from, span.until, page.size(), page.offset());
-        let entries = rows.into_iter().map(|(id, at, actor, change)| AuditEntry {
-            id: id.to_string(),
-            at,
-            actor,
-            change,
-        });
-        Ok((entries.collect(), total.unsigned_abs()))
+        Ok((entries, total.unsigned_abs()))
     }
 
     /// Whether this entry was written since then.

@@ -39,12 +39,12 @@ pub struct NewTrail<'a> {
     pub token: Fingerprint,
 }
 
-/// A trail.
+/// A trail, which may be locked until the transaction ends.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
 pub struct StoredTrail {
     /// Its identifier.
     pub id: Uuid,
-    /// When it last changed.
+    /// When it last changed, or its last attestation was received.
     pub last_modified_at: Timestamp,
 }
 

@@ -17,8 +17,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::notification::{Cause, Content};
 use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{
-    AnyJson, ApprovalState, EnvironmentName, Fingerprint, FreeForm, GitCommit, JunitResult, TargetKind,
-    Timestamp, TrailCommit,
+    AnyJson, ApprovalState, EnvironmentName, Fingerprint, FreeForm, JunitResult, TargetKind, Timestamp,
 };
 
 /// Declares how a domain type is stored: the type of its column, and both conversions.
@@ -138,12 +137,6 @@ impl<K, V> From<Json<BTreeMap<K, V>>> for BTreeMap<K, V> {
 impl From<Json<Self>> for Box<RawValue> {
     fn from(Json(json): Json<Self>) -> Self {
         json
-    }
-}
-
-impl From<Json<Option<GitCommit>>> for Option<TrailCommit> {
-    fn from(Json(commit): Json<Option<GitCommit>>) -> Self {
-        commit.map(TrailCommit::from)
     }
 }
 

@@ -16,12 +16,13 @@ pub enum Created {
 }
 
 macro_rules! nth {
-    ($table:literal) => {
+    ($table:literal, $condition:literal) => {
         concat!(
             "SELECT created_at FROM ",
             $table,
-            " WHERE organization = $1 AND created_by_token = $2 AND created_at > $3
-              ORDER BY created_at DESC LIMIT 1 OFFSET $4"
+            " WHERE organization = $1 AND created_by_token = $2 AND created_at > $3",
+            $condition,
+            " ORDER BY created_at DESC LIMIT 1 OFFSET $4"
         )
     };
 }
@@ -36,14 +37,10 @@ impl Transaction {
         since: Timestamp,
         number: u32,
     ) -> Result<Option<Timestamp>, Error> {
-        const DECLARED: &str = "
-            SELECT created_at FROM environments
-            WHERE organization = $1 AND created_by_token = $2 AND created_at > $3 AND NOT is_declared
-            ORDER BY created_at DESC LIMIT 1 OFFSET $4";
         let select = match created {
-            Created::Environments => DECLARED,
-            Created::Flows => nth!("flows"),
-            Created::Trails => nth!("trails"),
+            Created::Environments => nth!("environments", " AND NOT is_declared"),
+            Created::Flows => nth!("flows", ""),
+            Created::Trails => nth!("trails", ""),
         };
         let newer = i64::from(number.saturating_sub(1));
         Ok(fetch_optional_scalar!(self, select, organization, token, since, newer))

@@ -144,7 +144,7 @@ impl Transaction {
         let trails = self.trail_compliance(organization, &trails).await?;
         let mut tags = Tags::new();
         if needs.tags {
-            let all = self.tags(organization).await?;
+            let all = self.flow_tags(organization).await?;
             tags.extend(all.into_iter().map(|(flow, tags)| (flow, Arc::new(tags))));
         }
         for row in latest {

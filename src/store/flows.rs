@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
@@ -9,7 +10,7 @@ use super::row_limit::PageBudget;
 use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
-use crate::domain::model::{ComplianceState, Fingerprint, Page, TemplateBody, Timestamp};
+use crate::domain::model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Timestamp};
 
 /// A flow, and what the bootstrap file says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
@@ -18,19 +19,6 @@ pub struct FlowState {
     pub is_declared: bool,
     /// Whether it has a template.
     pub has_template: bool,
-}
-
-/// A flow to be created or updated.
-#[derive(Debug, Clone, Copy)]
-pub struct NewFlow<'a> {
-    /// The organization.
-    pub organization: &'a str,
-    /// Its name.
-    pub name: &'a str,
-    /// Its description.
-    pub description: &'a str,
-    /// The hash of the token.
-    pub token: Fingerprint,
 }
 
 /// Filters of a list of flows.
@@ -44,33 +32,43 @@ pub enum FlowFilter<'a> {
     PartIgnoringCase(&'a str),
 }
 
-/// A flow in a list.
-#[derive(Debug, Clone)]
-pub struct ListedFlow {
-    /// Its name.
+/// A flow.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the public client's fields, under its names")]
+pub struct FlowDetails {
+    /// Its name
+    pub id: String,
     pub name: String,
-    /// Its description.
     pub description: String,
-    /// When it was declared or first used.
-    pub created_at: Timestamp,
-    /// When its latest attestation or new artifact was received, or its latest trail changed.
-    pub latest_activity_at: Option<Timestamp>,
-    /// The state of the trail that was begun last.
-    pub latest_state: Option<ComplianceState>,
-    /// Its current template.
-    pub template: Option<TemplateBody>,
-    /// Its tags.
+    pub org: String,
+    /// YAML; empty if it has none: the latest attestation of each name must pass
+    #[sqlx(skip)]
+    pub template: String,
+    #[sqlx(skip)]
     pub tags: BTreeMap<String, String>,
-}
-
-#[derive(sqlx::FromRow)]
-struct ListedRow {
-    name: String,
-    description: String,
-    created_at: Timestamp,
+    pub created_at: Timestamp,
+    /// When its latest attestation or new artifact was received, or its latest trail changed
+    pub latest_activity_at: Option<Timestamp>,
+    /// The state of the trail that was begun last
+    #[sqlx(skip)]
+    pub latest_state: Option<ComplianceState>,
+    /// When one of its newest artifacts last started among those that run; not in lists
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[sqlx(skip)]
+    pub last_deployment_at: Option<Timestamp>,
+    /// Always null
+    #[schema(value_type = Option<String>)]
+    #[sqlx(skip)]
+    pub visibility: (),
+    /// Always null
+    #[schema(value_type = Option<String>)]
+    #[sqlx(skip)]
+    pub repo_url: (),
+    #[serde(skip)]
     latest_trail: Option<Uuid>,
-    trail_changed_at: Option<Timestamp>,
+    #[serde(skip)]
     attested_at: Option<Timestamp>,
+    #[serde(skip)]
     artifact_at: Option<Timestamp>,
 }
 
@@ -130,15 +128,15 @@ impl Transaction {
         organization: &str,
         filter: FlowFilter<'_>,
         page: Option<Page>,
-    ) -> Result<Vec<ListedFlow>, Error> {
-        let rows: Vec<ListedRow> = on!(self, |connection| {
+    ) -> Result<Vec<FlowDetails>, Error> {
+        let mut flows: Vec<FlowDetails> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
-                "SELECT f.name, f.description, f.created_at,
+                "SELECT f.name AS id, f.name, f.description, f.organization AS org, f.created_at,
                         (SELECT t.id FROM trails t WHERE t.organization = f.organization AND t.flow = f.name
                          ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_trail,
                         (SELECT t.last_modified_at FROM trails t
                          WHERE t.organization = f.organization AND t.flow = f.name
-                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS trail_changed_at,
+                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_activity_at,
                         (SELECT a.created_at FROM attestations a
                          WHERE a.organization = f.organization AND a.flow = f.name
                          ORDER BY a.created_at DESC, a.id DESC LIMIT 1) AS attested_at,
@@ -157,23 +155,20 @@ impl Transaction {
             }
             PageBudget::of_page().read(query.build().fetch(connection)).await?
         });
-        let trails: BTreeSet<Uuid> = rows.iter().filter_map(|row| row.latest_trail).collect();
+        let trails: BTreeSet<Uuid> = flows.iter().filter_map(|flow| flow.latest_trail).collect();
         let states = self.trail_compliance(organization, &trails).await?;
-        let mut templates = self.templates(organization, rows.iter().map(|row| row.name.as_str())).await?;
-        let mut tags = self.tags(organization).await?;
-        let flow = |row: ListedRow| {
-            let latest = row.trail_changed_at.max(row.attested_at).max(row.artifact_at);
-            ListedFlow {
-                description: row.description,
-                created_at: row.created_at,
-                latest_activity_at: latest,
-                latest_state: row.latest_trail.and_then(|trail| Some(states.get(&trail)?.1)),
-                template: templates.remove(&row.name).map(|template| template.body),
-                tags: tags.remove(&row.name).unwrap_or_default(),
-                name: row.name,
+        let mut templates = self.templates(organization, flows.iter().map(|flow| flow.name.as_str())).await?;
+        let mut tags = self.flow_tags(organization).await?;
+        for flow in &mut flows {
+            flow.latest_activity_at = flow.latest_activity_at.max(flow.attested_at).max(flow.artifact_at);
+            flow.latest_state = flow.latest_trail.and_then(|trail| Some(states.get(&trail)?.1));
+            if let Some(template) = templates.remove(&flow.name) {
+                let file = serde_saphyr::to_string(&TemplateFile::from(template.body));
+                flow.template = file.map_err(|_| Error::Unreadable("a template"))?;
             }
-        };
-        Ok(rows.into_iter().map(flow).collect())
+            flow.tags = tags.remove(&flow.name).unwrap_or_default();
+        }
+        Ok(flows)
     }
 
     /// Creates a flow unless it exists.
@@ -192,11 +187,18 @@ impl Transaction {
     }
 
     /// Creates a flow, or replaces its description.
-    pub async fn upsert_flow(&mut self, new: NewFlow<'_>, now: Timestamp) -> Result<(), Error> {
+    pub async fn upsert_flow(
+        &mut self,
+        organization: &str,
+        name: &str,
+        description: &str,
+        token: Fingerprint,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         const UPSERT: &str = "
             INSERT INTO flows (organization, name, description, created_at, created_by_token) VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT (organization, name) DO UPDATE SET description = excluded.description";
-        execute!(self, UPSERT, new.organization, new.name, new.description, now, new.token);
+        execute!(self, UPSERT, organization, name, description, now, token);
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros, read_compliance};
-use super::repositories::KnownRow;
 use super::rows::{Bytes, Id, converted, rows};
 use super::transaction::{fetch_all, fetch_for_all, fetch_scalar};
 use super::{Error, Transaction};
@@ -22,7 +21,7 @@ pub struct Repository {
     /// Its identifier.
     pub id: Uuid,
     /// The fields by which attestations name it.
-    #[sqlx(flatten, try_from = "KnownRow")]
+    #[sqlx(flatten)]
     pub known: KnownRepository,
     /// Whether it is the origin of an artifact, and not only what another flow named.
     pub is_origin: bool,

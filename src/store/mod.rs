@@ -19,7 +19,7 @@ mod attachments;
 pub mod attestation_details;
 pub mod attestation_lists;
 pub mod attestations;
-mod audit;
+pub mod audit;
 pub mod begun_trails;
 pub mod bootstrap;
 mod columns;

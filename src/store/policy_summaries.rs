@@ -10,7 +10,7 @@ use super::transaction::fetch_all;
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::reason::Reason;
-use crate::domain::model::{Fingerprint, PolicySummary, PolicyVersionSummary, Timestamp};
+use crate::domain::model::{PolicySummary, PolicyVersionSummary, Timestamp};
 
 /// Maximum number of versions of a policy that are listed.
 const MAX_VERSIONS: i64 = 50;
@@ -18,23 +18,20 @@ const MAX_VERSIONS: i64 = 50;
 #[derive(sqlx::FromRow)]
 struct VersionRow {
     name: String,
-    version: i64,
     description: String,
-    comment: String,
-    content: Option<String>,
-    created_by: String,
-    created_at: Timestamp,
     first_at: Timestamp,
+    #[sqlx(flatten)]
+    version: PolicyVersionSummary,
 }
 
 /// The latest versions `v` of the open policies with this content, in the order of their numbers.
 macro_rules! versions {
     ($content:literal, $filter:literal) => {
         concat!(
-            "SELECT name, version, description, comment, content, created_by, created_at, first_at
+            "SELECT name, version, description, comment, policy_yaml, created_by, timestamp, first_at
              FROM (SELECT v.name, v.version, v.description, v.comment, ",
             $content,
-            " AS content, v.created_by, v.created_at,
+            " AS policy_yaml, v.created_by, v.created_at AS timestamp,
                           MIN(v.created_at) OVER (PARTITION BY v.name) AS first_at,
                           ROW_NUMBER() OVER (PARTITION BY v.name ORDER BY v.version DESC) AS place
                    FROM policy_versions c
@@ -65,31 +62,16 @@ impl Transaction {
 }
 
 /// An artifact that does not fulfil a policy.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct FailingArtifact {
     /// The environment.
     pub environment: String,
     /// The artifact.
+    #[sqlx(flatten)]
     pub artifact: Artifact,
     /// Why, by the rules of the policy.
+    #[sqlx(try_from = "Json<Vec<Reason>>")]
     pub reasons: Vec<Reason>,
-}
-
-#[derive(sqlx::FromRow)]
-struct FailingRow {
-    environment: String,
-    fingerprint: Fingerprint,
-    name: String,
-    reasons: Json<Vec<Reason>>,
-}
-
-impl FailingRow {
-    /// Keeps the reasons of the policy.
-    fn parse(self, policy: &str) -> FailingArtifact {
-        let Self { environment, fingerprint, name, reasons: Json(mut reasons) } = self;
-        reasons.retain(|reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy));
-        FailingArtifact { environment, artifact: Artifact { fingerprint, name }, reasons }
-    }
 }
 
 impl Transaction {
@@ -111,10 +93,14 @@ impl Transaction {
             WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
             ORDER BY e.name, r.name, v.fingerprint LIMIT $4";
         let (failing, limit) = (Compliance::NonCompliant.as_str(), one_more_than(MAX_ROWS));
-        let rows: Vec<FailingRow> = fetch_all!(self, SELECT, organization, policy, failing, limit);
-        let rows = rows.into_iter().map(|row| row.parse(policy)).collect();
+        let rows: Vec<FailingArtifact> = fetch_all!(self, SELECT, organization, policy, failing, limit);
         let mut failing = AtMost::from_rows(MAX_ROWS, rows);
-        failing.listed.retain(|artifact| !artifact.reasons.is_empty());
+        failing.listed.retain_mut(|artifact| {
+            let of_policy =
+                |reason: &Reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy);
+            artifact.reasons.retain(of_policy);
+            !artifact.reasons.is_empty()
+        });
         Ok(failing)
     }
 }
@@ -131,13 +117,7 @@ fn summaries(rows: Vec<VersionRow>, attachments: Vec<Attachment>) -> Vec<PolicyS
             versions: Vec::new(),
         });
         policy.description = row.description;
-        policy.versions.push(PolicyVersionSummary {
-            version: row.version,
-            policy_yaml: row.content,
-            comment: row.comment,
-            timestamp: row.created_at,
-            created_by: row.created_by,
-        });
+        policy.versions.push(row.version);
     }
     for Attachment { environment, policy, .. } in attachments {
         if let Some(policy) = policies.get_mut(&policy) {

@@ -55,24 +55,9 @@ pub enum RecordError {
 #[derive(sqlx::FromRow)]
 struct RepositoryRow {
     id: Uuid,
-    #[sqlx(flatten, try_from = "KnownRow")]
+    #[sqlx(flatten)]
     known: KnownRepository,
     is_closed: bool,
-}
-
-/// The columns of a [`KnownRepository`].
-#[derive(sqlx::FromRow)]
-pub(super) struct KnownRow {
-    provider: String,
-    name: String,
-    url: Option<String>,
-    external_id: Option<String>,
-}
-
-impl From<KnownRow> for KnownRepository {
-    fn from(KnownRow { provider: key, name, url, external_id: id }: KnownRow) -> Self {
-        Self { key, name, url, id }
-    }
 }
 
 impl Transaction {

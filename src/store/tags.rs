@@ -1,4 +1,4 @@
-//! Sets and removes the tags of environments and flows by operation, and reads those of environments.
+//! Sets and removes the tags of environments and flows by operation, and reads them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -93,12 +93,24 @@ impl Transaction {
         const SELECT: &str = "
             SELECT environment, tag, tag_value FROM environment_tags
             WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
-        let rows: Vec<(String, String, String)> =
-            fetch_all!(self, SELECT, organization, environment.unwrap_or_default());
-        let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
-        for (environment, tag, value) in rows {
-            tags.entry(environment).or_default().insert(tag, value);
-        }
-        Ok(tags)
+        Ok(by_object(fetch_all!(self, SELECT, organization, environment.unwrap_or_default())))
     }
+
+    /// The tags of an organization's flows. Few, because people write them.
+    pub(super) async fn flow_tags(
+        &mut self,
+        organization: &str,
+    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
+        const SELECT: &str =
+            "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
+        Ok(by_object(fetch_all!(self, SELECT, organization)))
+    }
+}
+
+fn by_object(rows: Vec<(String, String, String)>) -> HashMap<String, BTreeMap<String, String>> {
+    let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
+    for (object, tag, value) in rows {
+        tags.entry(object).or_default().insert(tag, value);
+    }
+    tags
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use sqlx::types::Uuid;
 
 use super::row_limit::PageBudget;
-use super::trails::{COLUMNS, Trail};
+use super::trails::{COLUMNS, TrailRow};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::verdict::evaluate_trail;
@@ -22,15 +22,15 @@ impl Transaction {
         let mut compliance = HashMap::new();
         let ids: Vec<Uuid> = trails.iter().copied().collect();
         for chunk in ids.chunks(MAX_STATEMENT_ROWS) {
-            let mut trails: Vec<Trail> = fetch_for_all!(self, select, chunk.iter().copied(), organization);
-            self.read_latest(organization, &mut trails, &mut PageBudget::unlimited()).await?;
-            let flows = trails.iter().filter(|trail| trail.template.is_none());
-            let flows: BTreeSet<&str> = flows.map(|trail| trail.flow.as_str()).collect();
+            let mut rows: Vec<TrailRow> = fetch_for_all!(self, select, chunk.iter().copied(), organization);
+            self.read_latest(organization, &mut rows, &mut PageBudget::unlimited()).await?;
+            let flows = rows.iter().filter(|row| row.trail.template.is_none());
+            let flows: BTreeSet<&str> = flows.map(|row| row.trail.flow.name.as_str()).collect();
             let templates = self.templates(organization, flows).await?;
-            for trail in trails {
-                let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow));
+            for TrailRow { trail, latest, .. } in rows {
+                let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow.name));
                 // The compliance does not depend on the time.
-                let status = evaluate_trail(template, &trail.latest, Timestamp::EPOCH);
+                let status = evaluate_trail(template, &latest, Timestamp::EPOCH);
                 compliance.insert(trail.id, (trail.name, status.status));
             }
         }

@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
 use super::columns::Json;
 use super::row_limit::PageBudget;
-use super::transaction::{fetch_all, fetch_for_all, on};
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
-use crate::domain::evidence::verdict::LatestAttestation;
+use crate::domain::evidence::verdict::{LatestAttestation, evaluate_trail};
 use crate::domain::model::{
-    AnyJson, Fingerprint, FreeForm, GitCommit, Page, Template, TemplateBody, Timestamp,
+    AnyJson, ComplianceState, ComplianceStatus, Fingerprint, FreeForm, Page, Template, Timestamp,
+    TrailCommit, TrailEvent,
 };
-use crate::store::from_row::all_from_rows;
 
 /// Filters of a list of trails.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,71 +28,88 @@ pub struct Filter<'a> {
     pub fingerprint: Option<Fingerprint>,
 }
 
-/// A trail.
-#[derive(Debug, Clone, sqlx::FromRow)]
+/// A trail. Lists have no `events`.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct Trail {
-    /// Its identifier.
+    #[serde(skip)]
     pub id: Uuid,
-    /// The flow that it is in.
-    pub flow: String,
-    /// Its name.
     pub name: String,
-    /// When its first attestation was received.
-    pub created_at: Timestamp,
-    /// When its last attestation was received.
     pub last_modified_at: Timestamp,
-    /// The name of the first reporter's token.
-    pub created_by: String,
-    /// The commit of the latest attestation that has one.
-    #[sqlx(rename = "git_commit_info", try_from = "Json<Option<GitCommit>>")]
-    pub commit: Option<GitCommit>,
-    /// Its description.
-    pub description: String,
-    /// The page of a pipeline.
-    pub origin_url: String,
-    /// Free-form data.
-    pub user_data: AnyJson,
-    /// URLs by name.
-    pub external_urls: FreeForm,
-    /// The template that it was begun with; `None`: the current one of its flow.
+    pub created_at: Timestamp,
+    #[sqlx(skip)]
+    pub compliance_state: ComplianceState,
+    #[sqlx(skip)]
+    pub compliance_status: ComplianceStatus,
+    /// The one that it was begun with, otherwise the current one of its flow.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[sqlx(flatten, try_from = "OwnTemplateRow")]
     pub template: Option<Template>,
-    /// The reported artifacts by their names in the template.
     #[sqlx(skip)]
-    pub artifacts: BTreeMap<String, Fingerprint>,
-    /// The current attestations.
+    pub is_compliant: bool,
+    pub created_by: String,
+    #[sqlx(flatten)]
+    pub flow: Flow,
+    /// The trail's page.
     #[sqlx(skip)]
-    pub latest: Vec<LatestAttestation>,
-    /// The repository that it was begun with.
-    repository: Option<Uuid>,
+    pub html_url: String,
+    pub description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[sqlx(try_from = "Json<Option<TrailCommit>>")]
+    pub git_commit_info: Option<TrailCommit>,
+    pub origin_url: String,
+    pub user_data: AnyJson,
     /// The repositories that it and its attestations name.
     #[sqlx(skip)]
-    pub repositories: BTreeSet<Uuid>,
+    pub repo_ids: BTreeSet<String>,
+    #[sqlx(skip)]
+    pub events: Vec<TrailEvent>,
+    pub external_urls: FreeForm,
 }
 
-/// A page of trails, newest first, with the tags of all flows.
-#[derive(Debug, Clone)]
-pub struct Trails {
-    /// The page.
-    pub trails: Vec<Trail>,
-    /// The tags of the flows.
-    pub tags: HashMap<String, BTreeMap<String, String>>,
-    /// The current templates of their flows, by flow.
-    pub templates: HashMap<String, Template>,
+/// The flow of a trail.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
+pub struct Flow {
+    #[sqlx(rename = "flow")]
+    pub name: String,
+    #[sqlx(skip)]
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A trail before its evaluation, with everything that its compliance depends on.
+#[derive(sqlx::FromRow)]
+pub(super) struct TrailRow {
+    #[sqlx(flatten)]
+    pub(super) trail: Trail,
+    /// The current attestations.
+    #[sqlx(skip)]
+    pub(super) latest: Vec<LatestAttestation>,
+    /// The repository that it was begun with.
+    repository: Option<Uuid>,
+    /// The reported artifacts by their names in the template.
+    #[sqlx(skip)]
+    artifacts: BTreeMap<String, Fingerprint>,
 }
 
 #[derive(sqlx::FromRow)]
 struct OwnTemplateRow {
     template: Option<Uuid>,
     template_version: Option<i64>,
-    template_content: Json<Option<TemplateBody>>,
+    template_content: Option<String>,
 }
 
-impl From<OwnTemplateRow> for Option<Template> {
-    fn from(row: OwnTemplateRow) -> Self {
-        let ((id, version), body) = row.template.zip(row.template_version).zip(row.template_content.0)?;
-        Some(Template { id: id.to_string(), version, body })
+impl TryFrom<OwnTemplateRow> for Option<Template> {
+    type Error = serde_json::Error;
+
+    fn try_from(row: OwnTemplateRow) -> serde_json::Result<Self> {
+        let row = row.template.zip(row.template_version).zip(row.template_content);
+        row.map(|((id, version), content)| template(id, version, content)).transpose()
     }
+}
+
+fn template(id: Uuid, version: i64, content: String) -> serde_json::Result<Template> {
+    Ok(Template { id: id.to_string(), body: serde_json::from_str(&content)?, version, content })
 }
 
 #[derive(sqlx::FromRow)]
@@ -135,7 +153,7 @@ struct NamedRow {
     attestation: Uuid,
 }
 
-impl Trail {
+impl TrailRow {
     /// Adds the name of an artifact to an attestation by fingerprint that was recorded before the artifact was reported.
     fn name_targets(&mut self, name: &str, attestation: Uuid) {
         let attestation = attestation.to_string();
@@ -150,7 +168,7 @@ struct TemplateRow {
     flow: String,
     id: Uuid,
     version: i64,
-    content: Json<TemplateBody>,
+    content: String,
 }
 
 /// Pushes `FROM` and `WHERE` of a filter. Only the clauses that are needed, so that each combination gets its own
@@ -182,19 +200,7 @@ macro_rules! push_filter {
     };
 }
 
-/// Pushes `($1, …)` with the identifiers of trails.
-macro_rules! push_trails {
-    ($query:ident, $organization:ident, $column:literal, $trails:ident) => {
-        $query.push_bind($organization).push(concat!(" AND ", $column, " IN ("));
-        let mut list = $query.separated(", ");
-        for trail in $trails {
-            list.push_bind(trail.id);
-        }
-        $query.push(")");
-    };
-}
-
-/// The columns of [`Trail`].
+/// The columns of [`TrailRow`].
 pub(super) const COLUMNS: &str =
     "SELECT t.id, t.flow, t.name, t.created_at, t.last_modified_at, t.created_by, t.git_commit_info,
                         COALESCE(t.description, '') AS description, COALESCE(t.origin_url, '') AS origin_url,
@@ -216,15 +222,17 @@ impl Transaction {
         Ok(total.unsigned_abs())
     }
 
-    /// A page of trails. Their size includes their current attestations once per target.
+    /// A page of trails, newest first, evaluated at `now`. Their size includes their current attestations once per target.
     pub async fn trails(
         &mut self,
         organization: &str,
         filter: Filter<'_>,
         page: Page,
-    ) -> Result<Trails, Error> {
+        html_url: impl Fn(&str, &str) -> String,
+        now: Timestamp,
+    ) -> Result<Vec<Trail>, Error> {
         let mut budget = PageBudget::of_page();
-        let mut trails: Vec<Trail> = on!(self, |connection| {
+        let mut rows: Vec<TrailRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(COLUMNS);
             query.push(
                 ", CAST(COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
@@ -239,53 +247,56 @@ impl Transaction {
             query.push(" OFFSET ").push_bind(page.offset());
             budget.read(query.build().fetch(connection)).await?
         });
-        if !trails.is_empty() {
-            self.read_attestations(organization, &mut trails, &mut budget).await?;
+        if !rows.is_empty() {
+            self.read_attestations(organization, &mut rows, &mut budget).await?;
         }
-        let flows: BTreeSet<&str> = trails.iter().map(|trail| trail.flow.as_str()).collect();
-        Ok(Trails {
-            tags: self.tags(organization).await?,
-            templates: self.templates(organization, flows).await?,
-            trails,
-        })
+        let tags = self.flow_tags(organization).await?;
+        let flows: BTreeSet<&str> = rows.iter().map(|row| row.trail.flow.name.as_str()).collect();
+        let templates = self.templates(organization, flows).await?;
+        let evaluated = |TrailRow { mut trail, latest, artifacts, .. }: TrailRow| {
+            trail.template = trail.template.or_else(|| templates.get(&trail.flow.name).cloned());
+            let mut status = evaluate_trail(trail.template.as_ref(), &latest, now);
+            for (name, artifact) in artifacts {
+                status.artifacts_statuses.entry(name).or_default().artifact_fingerprint = Some(artifact);
+            }
+            trail.flow.tags = tags.get(&trail.flow.name).cloned().unwrap_or_default();
+            trail.html_url = html_url(&trail.flow.name, &trail.name);
+            trail.is_compliant = status.is_compliant;
+            trail.compliance_state = status.status;
+            Trail { compliance_status: status, ..trail }
+        };
+        Ok(rows.into_iter().map(evaluated).collect())
     }
 
     async fn read_attestations(
         &mut self,
         organization: &str,
-        trails: &mut [Trail],
+        rows: &mut [TrailRow],
         budget: &mut PageBudget,
     ) -> Result<(), Error> {
-        self.read_latest(organization, trails, budget).await?;
-        for trail in &mut *trails {
-            trail.repositories.extend(trail.repository);
+        const REPOSITORIES: &str = "
+            SELECT DISTINCT trail, repository FROM attestations
+            WHERE repository IS NOT NULL AND organization = ? AND trail IN (?)";
+        const REPORTED: &str = "
+            SELECT trail, template_name, fingerprint FROM reported_artifacts
+            WHERE template_name IS NOT NULL AND organization = ? AND trail IN (?) ORDER BY created_at, id";
+        self.read_latest(organization, rows, budget).await?;
+        let repositories: Vec<(Uuid, Uuid)> =
+            fetch_for_all!(self, REPOSITORIES, rows.iter().map(|row| row.trail.id), organization);
+        let reported: Vec<ReportedRow> =
+            fetch_for_all!(self, REPORTED, rows.iter().map(|row| row.trail.id), organization);
+        let mut by_id = by_id(rows);
+        for row in by_id.values_mut() {
+            row.trail.repo_ids.extend(row.repository.map(|id| id.to_string()));
         }
-        let ids = &*trails;
-        let repositories: Vec<(Uuid, Uuid)> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT DISTINCT trail, repository FROM attestations WHERE repository IS NOT NULL AND organization = ",
-            );
-            push_trails!(query, organization, "trail", ids);
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let reported: Vec<ReportedRow> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT trail, template_name, fingerprint FROM reported_artifacts
-                 WHERE template_name IS NOT NULL AND organization = ",
-            );
-            push_trails!(query, organization, "trail", ids);
-            query.push(" ORDER BY created_at, id");
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
         for (trail, repository) in repositories {
-            if let Some(trail) = by_id.get_mut(&trail) {
-                trail.repositories.insert(repository);
+            if let Some(row) = by_id.get_mut(&trail) {
+                row.trail.repo_ids.insert(repository.to_string());
             }
         }
-        for row in reported {
-            if let Some(trail) = by_id.get_mut(&row.trail) {
-                trail.artifacts.insert(row.template_name, row.fingerprint);
+        for ReportedRow { trail, template_name, fingerprint } in reported {
+            if let Some(row) = by_id.get_mut(&trail) {
+                row.artifacts.insert(template_name, fingerprint);
             }
         }
         Ok(())
@@ -295,10 +306,16 @@ impl Transaction {
     pub(super) async fn read_latest(
         &mut self,
         organization: &str,
-        trails: &mut [Trail],
+        rows: &mut [TrailRow],
         budget: &mut PageBudget,
     ) -> Result<(), Error> {
-        let ids = &*trails;
+        // In this order, neither all reports of a trail nor all attestations of an artifact are read.
+        const NAMED: &str = "
+            SELECT DISTINCT a.trail, r.template_name, a.id AS attestation
+            FROM attestations a CROSS JOIN attested_artifacts x CROSS JOIN reported_artifacts r
+            WHERE x.organization = a.organization AND x.attestation = a.id
+              AND r.organization = a.organization AND r.trail = a.trail AND r.fingerprint = x.fingerprint
+              AND r.template_name IS NOT NULL AND a.superseded_by IS NULL AND a.organization = ? AND a.trail IN (?)";
         let latest: Vec<AttestationRow> = on!(self, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 // Counts targets by the commas between them.
@@ -309,23 +326,17 @@ impl Transaction {
                  FROM attestations
                  WHERE superseded_by IS NULL AND organization = ",
             );
-            push_trails!(query, organization, "trail", ids);
-            query.push(" ORDER BY created_at, id");
+            query.push_bind(organization).push(" AND trail IN (");
+            let mut list = query.separated(", ");
+            for row in &*rows {
+                list.push_bind(row.trail.id);
+            }
+            query.push(") ORDER BY created_at, id");
             budget.read(query.build().persistent(false).fetch(connection)).await?
         });
-        // In this order, neither all reports of a trail nor all attestations of an artifact are read.
-        let named: Vec<NamedRow> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT DISTINCT a.trail, r.template_name, a.id AS attestation
-                 FROM attestations a CROSS JOIN attested_artifacts x CROSS JOIN reported_artifacts r
-                 WHERE x.organization = a.organization AND x.attestation = a.id
-                   AND r.organization = a.organization AND r.trail = a.trail AND r.fingerprint = x.fingerprint
-                   AND r.template_name IS NOT NULL AND a.superseded_by IS NULL AND a.organization = ",
-            );
-            push_trails!(query, organization, "a.trail", ids);
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_from_rows)?
-        });
-        let mut by_id: HashMap<Uuid, &mut Trail> = trails.iter_mut().map(|trail| (trail.id, trail)).collect();
+        let named: Vec<NamedRow> =
+            fetch_for_all!(self, NAMED, rows.iter().map(|row| row.trail.id), organization);
+        let mut by_id = by_id(rows);
         for row in latest {
             if let Some(trail) = by_id.get_mut(&row.trail) {
                 trail.latest.push(row.into());
@@ -339,21 +350,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// The tags of an organization's flows. Few, because people write them.
-    pub(super) async fn tags(
-        &mut self,
-        organization: &str,
-    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
-        const SELECT: &str =
-            "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        let rows: Vec<(String, String, String)> = fetch_all!(self, SELECT, organization);
-        let mut tags: HashMap<String, BTreeMap<String, String>> = HashMap::new();
-        for (flow, tag, value) in rows {
-            tags.entry(flow).or_default().insert(tag, value);
-        }
-        Ok(tags)
-    }
-
     /// The current templates of flows.
     pub(super) async fn templates(
         &mut self,
@@ -364,9 +360,12 @@ impl Transaction {
             SELECT flow, id, version, content FROM flow_templates
             WHERE closed_at IS NULL AND organization = ? AND flow IN (?)";
         let rows: Vec<TemplateRow> = fetch_for_all!(self, SELECT, flows, organization);
-        let template = |TemplateRow { flow, id, version, content: Json(body) }| {
-            (flow, Template { id: id.to_string(), version, body })
-        };
-        Ok(rows.into_iter().map(template).collect())
+        let templates =
+            rows.into_iter().map(|row| Ok((row.flow, template(row.id, row.version, row.content)?)));
+        templates.collect::<serde_json::Result<_>>().map_err(|_| Error::Unreadable("a template"))
     }
+}
+
+fn by_id(rows: &mut [TrailRow]) -> HashMap<Uuid, &mut TrailRow> {
+    rows.iter_mut().map(|row| (row.trail.id, row)).collect()
 }

@@ -220,6 +220,7 @@ mod tests {
             id: "t".to_owned(),
             version: 1,
             body: TemplateBody { attestations: attestations.to_vec(), artifacts },
+            content: String::new(),
         }
     }
 

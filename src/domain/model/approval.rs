@@ -17,19 +17,20 @@ words! {
     }
 }
 
-/// An approval. The commits `C` are [`SourceCommit`] in get-approval (operation 6) and [`CommitHash`] in the list
-/// of an artifact's approvals (operation 8).
+/// An approval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
-pub struct Approval<C> {
+pub struct Approval {
+    #[serde(skip)]
+    pub flow: String,
     /// Number of the approval, unique in its flow.
     pub release_number: i64,
     pub base_artifact: Fingerprint,
     pub artifact_name: String,
     pub target_artifact: Fingerprint,
     pub description: String,
-    pub src_commit_list: Vec<C>,
+    pub src_commit_list: Vec<SourceCommit>,
     pub created_at: Timestamp,
     pub last_modified_at: Timestamp,
     /// An approval that was withdrawn, or removed from the bootstrap file, is unapproved.
@@ -42,29 +43,6 @@ pub struct Approval<C> {
     pub created_by: Option<String>,
     /// `null` unless a token withdrew the approval.
     pub withdrawal: Option<Withdrawal>,
-}
-
-impl<C> Approval<C> {
-    /// The same approval with other commits.
-    #[must_use]
-    pub fn with_commits<D>(self, src_commit_list: Vec<D>) -> Approval<D> {
-        Approval {
-            release_number: self.release_number,
-            base_artifact: self.base_artifact,
-            artifact_name: self.artifact_name,
-            target_artifact: self.target_artifact,
-            description: self.description,
-            src_commit_list,
-            created_at: self.created_at,
-            last_modified_at: self.last_modified_at,
-            state: self.state,
-            approvals: self.approvals,
-            environment: self.environment,
-            user_data: self.user_data,
-            created_by: self.created_by,
-            withdrawal: self.withdrawal,
-        }
-    }
 }
 
 /// The withdrawal of an approval.
@@ -99,11 +77,17 @@ impl From<SignOff> for ApprovalItem {
 /// A commit of an approved artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-pub struct SourceCommit {
-    /// The commit's hash.
-    pub commit_sha: String,
-    /// The artifacts that are attested as built from the commit.
-    pub artifact_fingerprints: Vec<Fingerprint>,
+#[serde(untagged)]
+pub enum SourceCommit {
+    /// In the list of an artifact's approvals (operation 8)
+    Hash(CommitHash),
+    /// In get-approval (operation 6)
+    Built {
+        /// The commit's hash.
+        commit_sha: String,
+        /// The artifacts that are attested as built from the commit.
+        artifact_fingerprints: Vec<Fingerprint>,
+    },
 }
 
 /// The hash of a commit, 40 lowercase hex digits (interface, Limits).

@@ -6,7 +6,6 @@ mod action;
 mod approval;
 mod artifact;
 mod attestation;
-mod audit_entry;
 mod checked_text;
 mod commit;
 mod digests;
@@ -27,14 +26,13 @@ mod timestamp;
 mod trail;
 mod words;
 
-pub use action::{Action, Channel, DeliveryTimes, ListedAction, Target, TargetKind, Trigger};
+pub use action::{Channel, TargetKind, Trigger};
 pub use approval::{Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, Withdrawal};
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use attestation::{
     AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields, JunitResult,
     PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType, unknown_fields,
 };
-pub use audit_entry::AuditEntry;
 pub(crate) use checked_text::checked_text;
 pub use commit::{GitCommit, is_commit_hash};
 pub(crate) use digests::DIGEST_PATTERN;
@@ -67,8 +65,8 @@ pub use template::{
 pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
 pub use timestamp::Timestamp;
 pub use trail::{
-    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, Flow, Trail,
-    TrailCommit, TrailEvent, TrailTemplate,
+    ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, TrailCommit,
+    TrailEvent,
 };
 pub use words::UnknownWord;
 pub(crate) use words::words;

@@ -22,7 +22,7 @@ pub struct PolicySummary {
 
 /// A version of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow, utoipa::ToSchema))]
 pub struct PolicyVersionSummary {
     /// Number of the version, from 1.
     pub version: i64,

@@ -68,15 +68,18 @@ pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Op
 
 /// A stored repository with the name or the identifier that an attestation gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "service", derive(sqlx::FromRow))]
 pub struct KnownRepository {
     /// Its key among the repositories of one name: the provider, or for a second repository of one
     /// name and provider, the provider and its identifier, `PROVIDER:ID`.
+    #[cfg_attr(feature = "service", sqlx(rename = "provider"))]
     pub key: String,
     /// The name of the first attestation that named it.
     pub name: String,
     /// The repository's URL.
     pub url: Option<String>,
     /// The provider's own identifier.
+    #[cfg_attr(feature = "service", sqlx(rename = "external_id"))]
     pub id: Option<String>,
 }
 

@@ -108,15 +108,20 @@ impl TemplateBody {
     }
 }
 
-/// A version of a flow's template.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A version of a flow's template, as trails have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct Template {
     /// The template's identifier.
+    #[serde(skip)]
     pub id: String,
+    /// The requirements.
+    #[serde(rename = "trail")]
+    pub body: TemplateBody,
     /// Number of the version, from 1.
     pub version: i64,
-    /// The requirements.
-    pub body: TemplateBody,
+    /// The requirements as JSON text.
+    pub content: String,
 }
 
 impl RequiredAttestation {

@@ -1,49 +1,13 @@
-//! Trails (interface, "Trail").
+//! Parts of trails (interface, "Trail").
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{AnyJson, Fingerprint, FreeForm, GitCommit, TemplateBody, Text, Timestamp, UrlText};
-
-/// A trail. Lists have no `events`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[expect(missing_docs, reason = "the interface's fields, under its names")]
-pub struct Trail {
-    pub name: String,
-    pub last_modified_at: Timestamp,
-    pub created_at: Timestamp,
-    pub compliance_state: ComplianceState,
-    pub compliance_status: ComplianceStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub template: Option<TrailTemplate>,
-    pub is_compliant: bool,
-    pub created_by: String,
-    pub flow: Flow,
-    /// The trail's page.
-    pub html_url: String,
-    pub description: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub git_commit_info: Option<TrailCommit>,
-    pub origin_url: String,
-    pub user_data: AnyJson,
-    pub repo_ids: Vec<String>,
-    pub events: Vec<TrailEvent>,
-    pub external_urls: FreeForm,
-}
-
-/// The flow of a trail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-#[expect(missing_docs, reason = "the interface's fields, under its names")]
-pub struct Flow {
-    pub name: String,
-    pub tags: BTreeMap<String, String>,
-}
+use super::{Fingerprint, Timestamp};
 
 /// `git_commit_info` of a trail: from its latest attestation that has one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct TrailCommit {
@@ -61,20 +25,6 @@ pub struct TrailCommit {
     pub url: Option<String>,
 }
 
-impl From<GitCommit> for TrailCommit {
-    fn from(sent: GitCommit) -> Self {
-        let text = |text: Option<Text>| text.map(|text| text.as_str().to_owned());
-        Self {
-            sha1: sent.sha1,
-            message: text(sent.message),
-            author: text(sent.author),
-            branch: text(sent.branch),
-            timestamp: sent.timestamp,
-            url: sent.url.as_ref().map(|url| UrlText::as_str(url).to_owned()),
-        }
-    }
-}
-
 impl TrailCommit {
     /// Sets the fields without which the public client fails to print a commit: empty, or 0 for the time.
     pub fn complete(&mut self) {
@@ -86,7 +36,7 @@ impl TrailCommit {
 }
 
 /// An event of a trail. Fields that do not apply are absent.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[expect(missing_docs, reason = "the public client's fields, under its names")]
 pub struct TrailEvent {
@@ -122,36 +72,12 @@ impl TrailEvent {
     /// An event without other fields.
     #[must_use]
     pub fn new(kind: &'static str, timestamp: Timestamp) -> Self {
-        Self {
-            kind,
-            timestamp,
-            attestation_id: None,
-            attestation_type: None,
-            is_compliant: None,
-            template_reference_name: None,
-            target_artifact: None,
-            artifact_name: None,
-            artifact_fingerprint: None,
-            environment_name: None,
-            snapshot_index: None,
-        }
+        Self { kind, timestamp, ..Self::default() }
     }
 }
 
-/// The template that a trail is evaluated against.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
-pub struct TrailTemplate {
-    /// The requirements.
-    pub trail: TemplateBody,
-    /// Number of the version, from 1.
-    pub version: i64,
-    /// The requirements as JSON text.
-    pub content: String,
-}
-
 /// Whether a trail, or an artifact in its flow, fulfils the template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
 pub enum ComplianceState {
@@ -160,11 +86,12 @@ pub enum ComplianceState {
     /// An attestation failed.
     NonCompliant,
     /// No attestation failed, and one is missing or has no verdict.
+    #[default]
     Incomplete,
 }
 
 /// Whether a trail fulfils its flow's template, and why.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ComplianceStatus {
     /// The verdict.

@@ -10,8 +10,7 @@ use super::audit::Audit;
 use super::guard::{self, Evaluating};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
-    Approval, ApprovalState, CommitHash, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp,
-    Withdrawal,
+    Approval, ApprovalState, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp, Withdrawal,
 };
 use crate::service::access::Caller;
 use crate::service::app::App;
@@ -36,7 +35,7 @@ pub(crate) async fn find_approval(
     organization: &str,
     flow: &FlowName,
     number: i64,
-) -> Result<Approval<CommitHash>, Problem> {
+) -> Result<Approval, Problem> {
     if let Some(approval) = transaction.approval(organization, flow.as_str(), number).await? {
         return Ok(approval);
     }
@@ -54,7 +53,7 @@ pub(crate) async fn approve(
     artifact: Fingerprint,
     environment: Option<&EnvironmentName>,
     new: NewApproval,
-) -> Result<(StatusCode, Approval<CommitHash>), Problem> {
+) -> Result<(StatusCode, Approval), Problem> {
     caller.authorize_approval(organization, flow, environment)?;
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
@@ -119,7 +118,7 @@ pub(crate) async fn withdraw(
     flow: &FlowName,
     number: i64,
     comment: &Text,
-) -> Result<Approval<CommitHash>, Problem> {
+) -> Result<Approval, Problem> {
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let approval = find_approval(transaction, organization, flow, number).await?;
@@ -152,7 +151,7 @@ async fn finish(
     (number, artifact): (i64, Fingerprint),
     change: String,
     now: Timestamp,
-) -> Result<Approval<CommitHash>, Problem> {
+) -> Result<Approval, Problem> {
     let cause = Cause { kind: CauseKind::Approval, by: Some(caller.name.clone()) };
     evaluating.evaluate_attested(organization, &[artifact].into(), &guard::ALL, &cause).await?;
     let approval = find_approval(&mut evaluating.transaction, organization, flow, number).await?;

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use bytes::BytesMut;
@@ -11,7 +12,8 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use super::body::{Paced, Share, content_length};
 use super::problem::Problem;
 use crate::domain::escape::shortened;
-use crate::service::limits::{Limits, MAX_DATA};
+use crate::service::app::App;
+use crate::service::limits::MAX_DATA;
 
 /// Maximum size of boundaries and part headers, in bytes.
 const MAX_FRAMING: u64 = 64 * 1024;
@@ -35,6 +37,8 @@ pub(crate) struct Form {
     expected: Parts,
     data: Option<Vec<u8>>,
     file: Option<File>,
+    /// The memory of its parts, to be held until they are recorded.
+    share: Share,
 }
 
 /// A file of a form.
@@ -46,16 +50,16 @@ pub(crate) struct File {
 impl Form {
     /// Reads a form part by part, each up to its limit. `expected` names its parts.
     pub(crate) async fn read(
+        app: &App,
+        organization: &str,
         expected: Parts,
-        headers: &HeaderMap,
-        body: Body,
-        limits: &Limits,
-        share: &mut Share,
+        request: Request,
     ) -> Result<Self, Problem> {
-        let boundary = boundary(headers)?;
+        let boundary = boundary(request.headers())?;
         let max = MAX_DATA + expected.max_file + MAX_FRAMING;
-        content_length(headers, "the form", max)?;
-        read(expected, boundary, Paced::new(body, limits.pace), max, share).await
+        content_length(request.headers(), "the form", max)?;
+        let paced = Paced::new(request.into_body(), app.limits.pace);
+        read(expected, boundary, paced, max, app.inbound.share(organization)).await
     }
 
     /// The JSON part.
@@ -82,7 +86,7 @@ async fn read(
     boundary: String,
     paced: Paced,
     max: u64,
-    share: &mut Share,
+    share: Share,
 ) -> Result<Form, Problem> {
     let size_limit = SizeLimit::new()
         .whole_stream(max)
@@ -90,7 +94,7 @@ async fn read(
         .for_field(expected.file, expected.max_file);
     let constraints = Constraints::new().size_limit(size_limit);
     let mut parts = Multipart::with_constraints(chunks(paced), boundary, constraints);
-    let mut form = Form { expected, data: None, file: None };
+    let mut form = Form { expected, data: None, file: None, share };
     while let Some(field) = parts.next_field().await.map_err(problem)? {
         let name = field.name().unwrap_or_default().to_owned();
         let is_there = match name.as_str() {
@@ -106,7 +110,7 @@ async fn read(
         }
         let file_name =
             field.file_name().map(|name| name.replace('\0', "").chars().take(MAX_FILE_NAME_CHARS).collect());
-        let content = content(field, share).await?;
+        let content = content(field, &mut form.share).await?;
         if name == expected.data {
             form.data = Some(content);
         } else if !content.is_empty() || file_name.is_some() {
@@ -179,10 +183,12 @@ mod tests {
     use std::convert::Infallible;
     use std::task::Poll;
 
+    use axum::body::Body;
     use futures_util::stream;
 
     use super::*;
     use crate::service::http::body::Budget;
+    use crate::service::limits::Limits;
 
     const FORM: &str = "--b\r\nContent-Disposition: form-data; name=\"data_json\"\r\n\r\n{}\r\n\
         --b\r\nContent-Disposition: form-data; name=\"attachment_file\"; filename=\"a\"\r\n\r\n\r\n--\r\n\
@@ -203,9 +209,9 @@ mod tests {
 
     async fn received(body: Body) -> Result<Form, Problem> {
         let limits = Limits::default();
-        let mut share = Budget::new(limits.inbound_kibibytes).share("acme");
+        let share = Budget::new(limits.inbound_kibibytes).share("acme");
         let expected = Parts { data: "data_json", file: "attachment_file", max_file: 100 };
-        read(expected, "b".to_owned(), Paced::new(body, limits.pace), MAX_DATA, &mut share).await
+        read(expected, "b".to_owned(), Paced::new(body, limits.pace), MAX_DATA, share).await
     }
 
     /// The connection is read on another thread, so chunks arrive at any time.

@@ -1,12 +1,14 @@
 //! JSON request bodies; errors name the invalid field.
 
 use axum::body::Body;
+use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::body::{Paced, Received, Share, content_length};
+use super::context::RequestContext;
 use super::problem::Problem;
 use crate::domain::escape::{Escaped, shortened};
 use crate::service::app::App;
@@ -37,6 +39,21 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     let Received { bytes, share, .. } =
         paced.read(what, MAX_DATA, expected, app.inbound.share(organization)).await?;
     Ok((read(what, &bytes)?, share))
+}
+
+/// The JSON body of a request, of at most [`MAX_DATA`] bytes, and the memory that it holds until its contents are recorded.
+/// Handlers take it last, after the extractor that admits the request.
+pub(crate) struct Sent<T>(pub(crate) T, pub(crate) Share);
+
+impl<T: DeserializeOwned + Send> FromRequest<App> for Sent<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let context: &RequestContext = parts.extensions.get().ok_or_else(Problem::defect)?;
+        let received = receive(app, context.organization(), "the body", &parts.headers, body).await?;
+        Ok(Self(received.0, received.1))
+    }
 }
 
 /// Reads a JSON object; serde would also accept an array of the struct's fields.

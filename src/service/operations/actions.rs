@@ -5,21 +5,25 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use secrecy::ExposeSecret;
+use serde::Serialize;
 
 use crate::domain::evidence::access::Role;
-use crate::domain::model::{Action, DeliveryTimes, ListedAction, Target, TargetKind};
 use crate::service::access::{Admitted, Caller, Read};
 use crate::service::addresses::{Address, AddressBook};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::site::Site;
-use crate::store::actions as stored;
+use crate::store::actions::ListedAction;
 
-/// `created_by` of actions: only the bootstrap file creates them.
-const BOOTSTRAP: &str = "bootstrap";
-
-/// `type` of actions: the interface's value for environments.
-const KIND: &str = "env";
+/// The response of operation 9.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Action {
+    /// The fields of the list.
+    #[serde(flatten)]
+    listed: ListedAction,
+    /// Always `null`: actions are for environments.
+    flows: Option<Vec<String>>,
+}
 
 /// List the actions: the notifications that events of environments send.
 #[utoipa::path(
@@ -35,9 +39,11 @@ pub(crate) async fn list_notifications(
     uri: Uri,
 ) -> Result<axum::Json<Vec<ListedAction>>, Problem> {
     Parameters::read(&uri, &[])?;
-    let actions = site.store.read().await?.actions(&organization, None).await?;
-    let show = Show::new(book, &caller, &organization);
-    Ok(axum::Json(actions.into_iter().map(|action| show.listed(action)).collect()))
+    let mut actions = site.store.read().await?.actions(&organization, None).await?;
+    for action in &mut actions {
+        add_addresses(action, &book, &caller, &organization);
+    }
+    Ok(axum::Json(actions))
 }
 
 /// Get an action.
@@ -59,72 +65,27 @@ pub(crate) async fn get_action(
 ) -> Result<axum::Json<Action>, Problem> {
     let number = Problem::number("action_number", &number)?;
     Parameters::read(&uri, &[])?;
-    let mut actions = site.store.read().await?.actions(&organization, Some(number)).await?;
-    let action = actions.pop();
-    let action = action.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
-    let listed = Show::new(book, &caller, &organization).listed(action);
+    let found = site.store.read().await?.actions(&organization, Some(number)).await?.pop();
+    let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
+    add_addresses(&mut listed, &book, &caller, &organization);
     Ok(axum::Json(Action { listed, flows: None }))
 }
 
-/// The response for an action, without addresses, which are credentials.
-pub(crate) fn response(action: stored::Action, organization: &str) -> ListedAction {
-    Show { organization, book: None }.listed(action)
-}
-
-/// Formats actions for a caller.
-struct Show<'a> {
-    organization: &'a str,
-    /// The addresses, for role `admin` only.
-    book: Option<Arc<AddressBook>>,
-}
-
-impl<'a> Show<'a> {
-    fn new(book: Arc<AddressBook>, caller: &Caller, organization: &'a str) -> Self {
-        Self { organization, book: (caller.role == Role::Admin).then_some(book) }
+/// Adds the addresses of the targets, which are credentials, for role `admin` only.
+fn add_addresses(action: &mut ListedAction, book: &AddressBook, caller: &Caller, organization: &str) {
+    if caller.role != Role::Admin {
+        return;
     }
-
-    fn listed(&self, action: stored::Action) -> ListedAction {
-        let number = action.number;
-        let targets: Vec<Target> =
-            action.targets.into_iter().map(|target| self.target(number, target)).collect();
-        let all = || targets.iter().map(Target::deliveries);
-        let fails: Vec<bool> = all().filter_map(DeliveryTimes::is_failing).collect();
-        ListedAction {
-            name: action.name,
-            kind: KIND,
-            number,
-            environments: action.environments,
-            triggers: action.triggers,
-            created_by: BOOTSTRAP.to_owned(),
-            is_created_from_chat_app: false,
-            last_modified_at: action.modified_at,
-            is_failing: (!fails.is_empty()).then(|| fails.contains(&true)),
-            last_success_timestamp: all().filter_map(|last| last.last_success_at).max(),
-            last_failure_timestamp: all().filter_map(|last| last.last_failure_at).max(),
-            created_at: action.created_at,
-            targets,
-        }
-    }
-
-    fn target(&self, action: i64, target: stored::Target) -> Target {
-        let stored::Target { name, kind, address: public, deliveries } = target;
-        let key = (self.organization.to_owned(), action, name.clone());
-        let address = self.book.as_ref().and_then(|book| book.targets.get(&key));
-        let webhook = match address {
-            Some(
-                Address::Webhook { url, .. }
-                | Address::Slack { url }
-                | Address::Teams { url }
-                | Address::PagerDuty { url, .. },
-            ) => url.expose_secret().to_owned(),
-            _ => public.webhook.unwrap_or_default(),
-        };
-        match kind {
-            TargetKind::Webhook => Target::Webhook { name, webhook, deliveries },
-            TargetKind::Slack => Target::Slack { name, webhook, context: public.channel, deliveries },
-            TargetKind::Teams => Target::Teams { name, webhook, deliveries },
-            TargetKind::PagerDuty => Target::PagerDuty { name, webhook, deliveries },
-            TargetKind::Email => Target::Email { name, recipients: public.recipients, deliveries },
+    for target in &mut action.targets {
+        let key = (organization.to_owned(), action.number, target.name.clone());
+        if let Some(
+            Address::Webhook { url, .. }
+            | Address::Slack { url }
+            | Address::Teams { url }
+            | Address::PagerDuty { url, .. },
+        ) = book.targets.get(&key)
+        {
+            target.address.webhook = Some(url.expose_secret().to_owned());
         }
     }
 }

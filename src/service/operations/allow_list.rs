@@ -1,8 +1,6 @@
 //! Allow an artifact in an environment: an extension of the interface.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
 
@@ -13,7 +11,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json;
+use crate::service::http::json::Sent;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
 
@@ -47,13 +45,9 @@ pub(crate) struct AllowedArtifact {
 )]
 pub(crate) async fn allow_artifact(
     State(app): State<App>,
-    Admitted { organization, rest: environment, caller, .. }: Admitted<Administer, String>,
-    headers: HeaderMap,
-    body: Body,
+    Admitted { organization, rest: environment, caller, .. }: Admitted<Administer, EnvironmentName>,
+    Sent(sent, _share): Sent<AllowedArtifact>,
 ) -> Result<Response, Problem> {
-    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    let (sent, _share): (AllowedArtifact, _) =
-        json::receive(&app, &organization, "the entry", &headers, body).await?;
     let (artifact, reason) = (sent.artifact_fingerprint, sent.description.as_str());
     if reason.is_empty() {
         return Err(Problem::field("description", "expected the reason"));

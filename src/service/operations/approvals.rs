@@ -14,10 +14,6 @@ use crate::service::missing::require_flow;
 use crate::service::site::Site;
 use crate::store::Transaction;
 
-/// The response of operation 8, and the list of a flow.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
-
 /// Get an approval. A negative number counts from the latest: -1 is the latest.
 #[utoipa::path(
     get,
@@ -25,16 +21,15 @@ pub(crate) struct Approvals(Vec<Approval<CommitHash>>);
     tag = "approvals",
     params(("approval_number" = i64, Path, description = "Number of the approval in the flow, or -1 for the latest")),
     responses(
-        (status = 200, description = "The approval", body = Approval<SourceCommit>),
+        (status = 200, description = "The approval", body = Approval),
         (status = 404, description = "No such flow or approval", body = ErrorBody),
     ),
 )]
 pub(crate) async fn get_approval(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, number), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest: (flow, number), .. }: Admitted<Read, (FlowName, String)>,
     uri: Uri,
-) -> Result<axum::Json<Approval<SourceCommit>>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+) -> Result<axum::Json<Approval>, Problem> {
     let expected =
         || Problem::field("approval_number", "expected an integer from 1, or -1 for the latest approval");
     let mut number: i64 = number.parse().ok().filter(|_| !number.starts_with('+')).ok_or_else(expected)?;
@@ -53,15 +48,19 @@ pub(crate) async fn get_approval(
 pub(super) async fn with_artifacts(
     transaction: &mut Transaction,
     organization: &str,
-    approval: Approval<CommitHash>,
-) -> Result<Approval<SourceCommit>, Problem> {
-    let commits: Vec<String> = approval.src_commit_list.iter().map(|commit| commit.0.clone()).collect();
+    mut approval: Approval,
+) -> Result<Approval, Problem> {
+    let hash = |commit| match commit {
+        SourceCommit::Hash(CommitHash(hash)) | SourceCommit::Built { commit_sha: hash, .. } => hash,
+    };
+    let commits: Vec<String> = approval.src_commit_list.into_iter().map(hash).collect();
     let built = transaction.artifacts_built_from(organization, &commits).await?;
-    let with_artifacts = |commit_sha: String| SourceCommit {
+    let with_artifacts = |commit_sha: String| SourceCommit::Built {
         artifact_fingerprints: built.get(&commit_sha).into_iter().flatten().copied().collect(),
         commit_sha,
     };
-    Ok(approval.with_commits(commits.into_iter().map(with_artifacts).collect()))
+    approval.src_commit_list = commits.into_iter().map(with_artifacts).collect();
+    Ok(approval)
 }
 
 /// List the approvals of an artifact in a flow.
@@ -71,22 +70,20 @@ pub(super) async fn with_artifacts(
     tag = "approvals",
     params(("fingerprint" = inline(Fingerprint), Path, description = "Approved artifact")),
     responses(
-        (status = 200, description = "All approvals, lowest number first", body = Approvals),
+        (status = 200, description = "All approvals, lowest number first", body = Vec<Approval>),
         (status = 404, description = "No such flow", body = ErrorBody),
     ),
 )]
 pub(crate) async fn list_approvals(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, artifact), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest: (flow, artifact), .. }: Admitted<Read, (FlowName, Fingerprint)>,
     uri: Uri,
-) -> Result<axum::Json<Approvals>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let artifact: Fingerprint = Problem::parse("fingerprint", &artifact)?;
+) -> Result<axum::Json<Vec<Approval>>, Problem> {
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
     let approvals = transaction.approvals(&organization, flow.as_str(), artifact).await?;
-    Ok(axum::Json(Approvals(approvals)))
+    Ok(axum::Json(approvals))
 }
 
 /// List the approvals of a flow. Not in the interface.
@@ -99,21 +96,20 @@ pub(crate) async fn list_approvals(
         ("per_page" = Option<i64>, Query, minimum = 1, maximum = 500),
     ),
     responses(
-        (status = 200, description = "A page, latest first", body = Approvals),
+        (status = 200, description = "A page, latest first", body = Vec<Approval>),
         (status = 404, description = "No such flow", body = ErrorBody),
     ),
 )]
 pub(crate) async fn list_approvals_of_flow(
     State(site): State<Site>,
-    Admitted { organization, rest: flow, .. }: Admitted<Read, String>,
+    Admitted { organization, rest: flow, .. }: Admitted<Read, FlowName>,
     uri: Uri,
-) -> Result<axum::Json<Approvals>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+) -> Result<axum::Json<Vec<Approval>>, Problem> {
     let page = Parameters::read(&uri, &["page", "per_page"])?.page()?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
     let approvals = transaction.approvals_of_flow(&organization, flow.as_str(), page).await?;
-    Ok(axum::Json(Approvals(approvals)))
+    Ok(axum::Json(approvals))
 }
 
 /// The commit of the latest approved artifact, for clients that list the commits since then.
@@ -135,11 +131,9 @@ pub(crate) struct ApprovedCommit {
 )]
 pub(crate) async fn approved_commit(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, environment), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest: (flow, environment), .. }: Admitted<Read, (FlowName, EnvironmentName)>,
     uri: Uri,
 ) -> Result<axum::Json<ApprovedCommit>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;

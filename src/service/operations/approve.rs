@@ -10,13 +10,11 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::approvals::with_artifacts;
-use crate::domain::model::{
-    Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit, Text,
-};
+use crate::domain::model::{Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, Text};
 use crate::service::access::{Admitted, Approve};
 use crate::service::app::App;
 use crate::service::evaluation::approval::{NewApproval, approve, withdraw};
-use crate::service::http::body::{Paced, Received, content_length};
+use crate::service::http::body::{Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::limits::MAX_DATA;
@@ -86,21 +84,19 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     tag = "approvals",
     request_body(content = ApprovalRequest, content_type = "application/json"),
     responses(
-        (status = 200, description = "The token has made this approval already", body = Approval<SourceCommit>),
-        (status = 201, description = "Recorded", body = Approval<SourceCommit>),
+        (status = 200, description = "The token has made this approval already", body = Approval),
+        (status = 201, description = "Recorded", body = Approval),
         (status = 404, description = "No such flow or environment", body = ErrorBody),
     ),
 )]
 pub(crate) async fn approve_artifact(
     State(app): State<App>,
-    Admitted { organization, rest: flow, caller, .. }: Admitted<Approve, String>,
+    Admitted { organization, rest: flow, caller, .. }: Admitted<Approve, FlowName>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    json::require(&headers)?;
-    let received = read(&app, &organization, &headers, body).await?;
-    let sent: ApprovalRequest = json::read("the approval", &received.bytes)?;
+    let (sent, _share): (ApprovalRequest, _) =
+        json::receive(&app, &organization, "the approval", &headers, body).await?;
     let (artifact, environment) = (sent.artifact_fingerprint, sent.environment.clone());
     let new = sent.check()?;
     let (status, approval) =
@@ -118,19 +114,20 @@ pub(crate) async fn approve_artifact(
     params(("approval_number" = i64, Path, description = "Number of the approval in the flow", minimum = 1)),
     request_body(content = Option<WithdrawalRequest>, content_type = "application/json"),
     responses(
-        (status = 200, description = "Withdrawn, now or before", body = Approval<SourceCommit>),
+        (status = 200, description = "Withdrawn, now or before", body = Approval),
         (status = 404, description = "No such flow or approval", body = ErrorBody),
     ),
 )]
 pub(crate) async fn withdraw_approval(
     State(app): State<App>,
-    Admitted { organization, rest: (flow, number), caller, .. }: Admitted<Approve, (String, String)>,
+    Admitted { organization, rest: (flow, number), caller, .. }: Admitted<Approve, (FlowName, String)>,
     headers: HeaderMap,
     body: Body,
-) -> Result<axum::Json<Approval<SourceCommit>>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+) -> Result<axum::Json<Approval>, Problem> {
     let number = Problem::number("approval_number", &number)?;
-    let received = read(&app, &organization, &headers, body).await?;
+    let length = content_length(&headers, "the body", MAX_DATA)?.unwrap_or_default();
+    let paced = Paced::new(body, app.limits.pace);
+    let received = paced.read("the body", MAX_DATA, length, app.inbound.share(&organization)).await?;
     let comment = match received.bytes.trim_ascii() {
         b"" | b"null" => Text::default(),
         bytes => {
@@ -141,12 +138,6 @@ pub(crate) async fn withdraw_approval(
     let approval = withdraw(&app, &caller, &organization, &flow, number, &comment).await?;
     let mut transaction = app.site.store.read().await?;
     Ok(axum::Json(with_artifacts(&mut transaction, &organization, approval).await?))
-}
-
-async fn read(app: &App, organization: &str, headers: &HeaderMap, body: Body) -> Result<Received, Problem> {
-    let length = content_length(headers, "the body", MAX_DATA)?.unwrap_or_default();
-    let share = app.inbound.share(organization);
-    Paced::new(body, app.limits.pace).read("the body", MAX_DATA, length, share).await
 }
 
 impl ApprovalRequest {

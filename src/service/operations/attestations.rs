@@ -40,10 +40,9 @@ pub(crate) struct Attestations {
 )]
 pub(crate) async fn list_attestations(
     State(site): State<Site>,
-    Admitted { organization, rest: flow, .. }: Admitted<Read, String>,
+    Admitted { organization, rest: flow, .. }: Admitted<Read, FlowName>,
     uri: Uri,
 ) -> Result<axum::Json<Attestations>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let (page, span) = (parameters.page()?, parameters.span()?);
     let mut transaction = site.store.read().await?;
@@ -98,11 +97,9 @@ pub(crate) async fn get_attestation(
 )]
 pub(crate) async fn get_attestations_in_trail(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, trail, name), .. }: Admitted<Read, (String, String, String)>,
+    Admitted { organization, rest: (flow, trail, name), .. }: Admitted<Read, (FlowName, TrailName, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let trail: TrailName = Problem::parse("trail_name", &trail)?;
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
@@ -126,11 +123,12 @@ pub(crate) async fn get_attestations_in_trail(
 )]
 pub(crate) async fn get_attestations_of_artifact(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, fingerprint, name), .. }: Admitted<Read, (String, String, String)>,
+    Admitted { organization, rest: (flow, artifact, name), .. }: Admitted<
+        Read,
+        (FlowName, Fingerprint, String),
+    >,
     uri: Uri,
 ) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let artifact: Fingerprint = Problem::parse("fingerprint", &fingerprint)?;
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;

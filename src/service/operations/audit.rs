@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
-use crate::domain::model::{AuditEntry, Pagination};
+use crate::domain::model::Pagination;
 use crate::service::access::{Admitted, ReadAudit};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
 use crate::service::site::Site;
+use crate::store::audit::AuditEntry;
 
 /// A page of the audit log.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use serde::Deserialize;
 
@@ -70,13 +68,10 @@ pub(crate) struct TrailForm {
 )]
 pub(crate) async fn begin_trail(
     State(app): State<App>,
-    Admitted { organization, rest: flow, caller, .. }: Admitted<Attest, String>,
-    headers: HeaderMap,
-    body: Body,
+    Admitted { organization, rest: flow, caller, .. }: Admitted<Attest, FlowName>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let mut share = app.inbound.share(&organization);
-    let form = Form::read(template_file::PARTS, &headers, body, &app.limits, &mut share).await?;
+    let form = Form::read(&app, &organization, template_file::PARTS, request).await?;
     let sent: TrailData = json::read(template_file::DATA, form.data()?)?;
     let own_template = form.file().map(template_file::read).transpose()?;
     let unknown = unknown_fields(&sent.unknown, sent.git_commit_info.as_ref(), sent.repo_info.as_ref());
@@ -143,6 +138,5 @@ pub(crate) async fn begin_trail(
         evaluating.audit(Audit::from_token(&caller.name, &organization, change), at).await?;
     }
     evaluating.commit().await?;
-    drop(share);
     Ok(created(is_new))
 }

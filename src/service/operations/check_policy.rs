@@ -4,9 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
@@ -18,7 +16,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
 use crate::service::blocking::compute;
-use crate::service::http::json;
+use crate::service::http::json::Sent;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::selected_snapshot;
 use crate::store::environment_contents::PodGroup;
@@ -91,11 +89,8 @@ struct ArtifactEffect {
 pub(crate) async fn check_policy(
     State(app): State<App>,
     Admitted { organization, .. }: Admitted<Read>,
-    headers: HeaderMap,
-    body: Body,
+    Sent(sent, _share): Sent<Candidate>,
 ) -> Result<axum::Json<PolicyEffect>, Problem> {
-    let (sent, _share): (Candidate, _) =
-        json::receive(&app, &organization, "the policy", &headers, body).await?;
     let (name, now) = (sent.environment_name.as_str(), app.site.now());
     let replaced = sent.policy_name.as_ref().map(PolicyName::as_str);
     let mut transaction = app.site.store.read().await?;

@@ -1,18 +1,16 @@
 //! Create, list and get flows: extensions of the interface.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::extract::{Request, State};
+use axum::http::Uri;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::template_file;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::model::{
-    ComplianceState, FlowName, Page, Pagination, RequiredArtifact, RequiredAttestation, ShortText,
-    TemplateBody, TemplateFile, Text, Timestamp, UnknownFields,
+    FlowName, Pagination, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,
 };
 use crate::service::access::{Admitted, Caller, CreateFlow, Read};
 use crate::service::app::App;
@@ -20,14 +18,13 @@ use crate::service::creation::{check_limit, declared};
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::form::Form;
-use crate::service::http::json;
+use crate::service::http::json::{self, Sent};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
 use crate::service::site::Site;
-use crate::store::Transaction;
 use crate::store::creations::Created;
-use crate::store::flows::{FlowFilter, ListedFlow, NewFlow};
+use crate::store::flows::{FlowDetails, FlowFilter};
 
 /// A flow to be created.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -35,6 +32,10 @@ pub(crate) struct FlowData {
     name: FlowName,
     #[serde(default)]
     description: Text,
+    /// Names of the attestations that its artifact requires, as older clients send them instead of a file; `artifact` is the
+    /// artifact itself.
+    #[schema(max_items = 100)]
+    template: Option<Vec<ShortText>>,
     /// Ignored: the members of the organization see all flows.
     #[schema(ignore)]
     #[expect(dead_code, reason = "older clients send it")]
@@ -56,23 +57,6 @@ pub(crate) struct FlowForm {
     template_file: Option<Vec<u8>>,
 }
 
-/// A flow with the names of the attestations that its artifact requires, as older clients send it.
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-pub(crate) struct FlowWithList {
-    name: FlowName,
-    #[serde(default)]
-    description: Text,
-    /// Names of attestations; `artifact` is the artifact itself.
-    #[schema(max_items = 100)]
-    template: Option<Vec<ShortText>>,
-    #[schema(ignore)]
-    #[expect(dead_code, reason = "older clients send it")]
-    visibility: Option<Text>,
-    #[serde(flatten)]
-    #[schema(ignore)]
-    unknown: UnknownFields,
-}
-
 /// Create a flow, or replace its description and template. Not in the interface.
 #[utoipa::path(
     put,
@@ -87,14 +71,12 @@ pub(crate) struct FlowWithList {
 pub(crate) async fn create_flow(
     State(app): State<App>,
     Admitted { organization, caller, .. }: Admitted<CreateFlow>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let mut share = app.inbound.share(&organization);
-    let form = Form::read(template_file::PARTS, &headers, body, &app.limits, &mut share).await?;
-    let FlowData { name, description, unknown, .. } = json::read(template_file::DATA, form.data()?)?;
+    let form = Form::read(&app, &organization, template_file::PARTS, request).await?;
+    let new: FlowData = json::read(template_file::DATA, form.data()?)?;
     let template = form.file().map(template_file::read).transpose()?;
-    put(&app, &caller, &organization, &name, &description, template.as_ref(), &unknown).await
+    put(&app, &caller, &organization, &new, template).await
 }
 
 /// Create a flow with a list of attestations that its artifact requires, or replace its description and template. Not in the
@@ -103,7 +85,7 @@ pub(crate) async fn create_flow(
     put,
     path = "/flows/{org}",
     tag = "flows",
-    request_body(content = FlowWithList, content_type = "application/json"),
+    request_body(content = FlowData, content_type = "application/json"),
     responses(
         (status = 200, description = "The flow existed", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
@@ -112,40 +94,9 @@ pub(crate) async fn create_flow(
 pub(crate) async fn create_flow_with_list(
     State(app): State<App>,
     Admitted { organization, caller, .. }: Admitted<CreateFlow>,
-    headers: HeaderMap,
-    body: Body,
+    Sent(new, _share): Sent<FlowData>,
 ) -> Result<Response, Problem> {
-    let (new, _share): (FlowWithList, _) =
-        json::receive(&app, &organization, "the flow", &headers, body).await?;
-    let template = new.template.as_deref().map(template_of_list).transpose()?;
-    put(&app, &caller, &organization, &new.name, &new.description, template.as_ref(), &new.unknown).await
-}
-
-/// A flow.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct FlowDetails {
-    /// Its name
-    id: String,
-    name: String,
-    description: String,
-    org: String,
-    /// YAML; empty if it has none: the latest attestation of each name must pass
-    template: String,
-    tags: BTreeMap<String, String>,
-    created_at: Timestamp,
-    /// When its latest attestation or new artifact was received, or its latest trail changed
-    latest_activity_at: Option<Timestamp>,
-    /// The state of the trail that was begun last
-    latest_state: Option<ComplianceState>,
-    /// When one of its newest artifacts last started among those that run; not in lists
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_deployment_at: Option<Timestamp>,
-    /// Always null
-    #[schema(value_type = Option<String>)]
-    visibility: (),
-    /// Always null
-    #[schema(value_type = Option<String>)]
-    repo_url: (),
+    put(&app, &caller, &organization, &new, None).await
 }
 
 /// Flows: all of them, or a page.
@@ -153,14 +104,7 @@ pub(crate) struct FlowDetails {
 #[serde(untagged)]
 pub(crate) enum Flows {
     All(Vec<FlowDetails>),
-    Page(FlowsPage),
-}
-
-/// A page of flows.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct FlowsPage {
-    data: Vec<FlowDetails>,
-    pagination: Pagination,
+    Page { data: Vec<FlowDetails>, pagination: Pagination },
 }
 
 /// List flows by name. A list without `page` and `per_page` is an array of all. Not in the interface.
@@ -190,12 +134,12 @@ pub(crate) async fn list_flows(
         _ => FlowFilter::Part(part),
     };
     let mut transaction = site.store.read().await?;
-    let data = read(&mut transaction, &organization, filter, page).await?;
+    let data = transaction.flows(&organization, filter, page).await?;
     Ok(axum::Json(match page {
         None => Flows::All(data),
         Some(page) => {
             let total = transaction.count_flows(&organization, filter).await?;
-            Flows::Page(FlowsPage { data, pagination: page.pagination(total) })
+            Flows::Page { data, pagination: page.pagination(total) }
         }
     }))
 }
@@ -245,42 +189,10 @@ async fn find(
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let mut found = read(&mut transaction, organization, FlowFilter::Name(name.as_str()), None).await?;
-    let Some(flow) = found.pop() else {
-        return Err(Problem::not_found(format!("flow \"{name}\" not found")));
-    };
-    let last_deployment_at = transaction.last_deployment(organization, name.as_str()).await?;
-    Ok(axum::Json(FlowDetails { last_deployment_at, ..flow }))
-}
-
-async fn read(
-    transaction: &mut Transaction,
-    organization: &str,
-    filter: FlowFilter<'_>,
-    page: Option<Page>,
-) -> Result<Vec<FlowDetails>, Problem> {
-    let flows = transaction.flows(organization, filter, page).await?;
-    flows.into_iter().map(|flow| FlowDetails::new(organization, flow)).collect()
-}
-
-impl FlowDetails {
-    fn new(organization: &str, stored: ListedFlow) -> Result<Self, Problem> {
-        let template = stored.template.map(|body| serde_saphyr::to_string(&TemplateFile::from(body)));
-        Ok(Self {
-            id: stored.name.clone(),
-            name: stored.name,
-            description: stored.description,
-            org: organization.to_owned(),
-            template: template.transpose().map_err(|_| Problem::defect())?.unwrap_or_default(),
-            tags: stored.tags,
-            created_at: stored.created_at,
-            latest_activity_at: stored.latest_activity_at,
-            latest_state: stored.latest_state,
-            last_deployment_at: None,
-            visibility: (),
-            repo_url: (),
-        })
-    }
+    let found = transaction.flows(organization, FlowFilter::Name(name.as_str()), None).await?.pop();
+    let mut flow = found.ok_or_else(|| Problem::not_found(format!("flow \"{name}\" not found")))?;
+    flow.last_deployment_at = transaction.last_deployment(organization, name.as_str()).await?;
+    Ok(axum::Json(flow))
 }
 
 /// The word of a list that stands for the artifact.
@@ -302,13 +214,16 @@ async fn put(
     app: &App,
     caller: &Caller,
     organization: &str,
-    flow: &FlowName,
-    description: &Text,
-    template: Option<&TemplateBody>,
-    unknown: &UnknownFields,
+    new: &FlowData,
+    file: Option<TemplateBody>,
 ) -> Result<Response, Problem> {
+    let flow = &new.name;
+    let template = match &new.template {
+        Some(names) if file.is_none() => Some(template_of_list(names)?),
+        _ => file,
+    };
     caller.authorize_flow(organization, flow)?;
-    let unknown = unknown.names().map(str::to_owned).collect();
+    let unknown = new.unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn((caller.token, &caller.name), organization, unknown);
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
@@ -321,10 +236,9 @@ async fn put(
         }
     };
     let now = app.site.now();
-    let new =
-        NewFlow { organization, name: flow.as_str(), description: description.as_str(), token: caller.token };
-    transaction.upsert_flow(new, now).await?;
-    let is_template_new = match template {
+    let description = new.description.as_str();
+    transaction.upsert_flow(organization, flow.as_str(), description, caller.token, now).await?;
+    let is_template_new = match &template {
         Some(template) => transaction.set_template(organization, flow.as_str(), template, now).await?,
         None => false,
     };

@@ -1,8 +1,7 @@
 //! Create, list and get policies.
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -11,6 +10,7 @@ use crate::domain::evidence::policy::{MAX_FILE, Needs, Policy, PolicyVersion};
 use crate::domain::model::{PolicyName, PolicySummary, Text};
 use crate::service::access::{Administer, Admitted, Read};
 use crate::service::app::App;
+use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::evaluation::queue;
@@ -75,13 +75,11 @@ enum PolicyKind {
 pub(crate) async fn put_policy(
     State(app): State<App>,
     Admitted { organization, caller, .. }: Admitted<Administer>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let mut share = app.inbound.share(&organization);
     let max_file = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
     let parts = Parts { data: PAYLOAD, file: FILE, max_file };
-    let form = Form::read(parts, &headers, body, &app.limits, &mut share).await?;
+    let form = Form::read(&app, &organization, parts, request).await?;
     let payload: Payload = json::read(PAYLOAD, form.data()?)?;
     let file = form.file().ok_or_else(|| Problem::field(FILE, "missing part"))?;
     let content =
@@ -99,9 +97,7 @@ pub(crate) async fn put_policy(
     let transaction = &mut evaluating.transaction;
     let current = transaction.current_policy(&organization, name).await?;
     if current.as_ref().is_some_and(|current| current.is_declared) {
-        return Err(Problem::invalid(format!(
-            "the bootstrap file declares the policy \"{name}\": change it there"
-        )));
+        return Err(declared("policy", name));
     }
     let is_known = current.is_some();
     if current.is_some_and(|current| {
@@ -128,7 +124,7 @@ pub(crate) async fn put_policy(
         Audit::from_caller(&caller, &organization, || format!("the policy {name} has version {number}"));
     evaluating.audit(audit, now).await?;
     evaluating.commit().await?;
-    drop(share);
+    drop(form);
     if !attached.is_empty() {
         queue::evaluate_requested(&app, &organization).await;
     }

@@ -4,9 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use serde::Deserialize;
 
 use crate::domain::evidence::notification::{Cause, CauseKind};
@@ -16,7 +14,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json;
+use crate::service::http::json::Sent;
 use crate::service::http::openapi::nullable_tags;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::tags::Tagged;
@@ -47,13 +45,9 @@ pub(crate) struct TagChanges {
 )]
 pub(crate) async fn tag_environment(
     State(app): State<App>,
-    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, String>,
-    headers: HeaderMap,
-    body: Body,
+    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, EnvironmentName>,
+    Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let name: EnvironmentName = Problem::parse("env_name", &name)?;
-    let (changes, _share): (TagChanges, _) =
-        json::receive(&app, &organization, "the tags", &headers, body).await?;
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     if !evaluating.transaction.environment_exists(&organization, name.as_str()).await? {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
@@ -74,13 +68,9 @@ pub(crate) async fn tag_environment(
 )]
 pub(crate) async fn tag_flow(
     State(app): State<App>,
-    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, String>,
-    headers: HeaderMap,
-    body: Body,
+    Admitted { organization, rest: name, caller, .. }: Admitted<Administer, FlowName>,
+    Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let name: FlowName = Problem::parse("flow_name", &name)?;
-    let (changes, _share): (TagChanges, _) =
-        json::receive(&app, &organization, "the tags", &headers, body).await?;
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     match evaluating.transaction.flow(&organization, name.as_str()).await? {
         None => return Err(Problem::not_found(format!("flow \"{name}\" not found"))),

@@ -1,8 +1,7 @@
 //! Create, list and revoke tokens at runtime: extensions of the interface.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::access::{Role, Scope};
@@ -13,7 +12,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json;
+use crate::service::http::json::Sent;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::identity::rule_id;
 use crate::service::limits::MAX_TOKENS;
@@ -46,31 +45,13 @@ pub(crate) struct NewToken {
     expires_at: Option<Timestamp>,
 }
 
-/// A token, without its secret.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct TokenSummary {
-    name: String,
-    role: Role,
-    environments: Vec<String>,
-    flows: Vec<String>,
-    /// Whether its reports create environments.
-    create: bool,
-    /// `null` for never.
-    expires_at: Option<Timestamp>,
-    created_at: Timestamp,
-    /// The name of the token that created it; `null` if the bootstrap file declares it.
-    created_by: Option<String>,
-    /// Up to an hour late; `null` for never.
-    last_used_at: Option<Timestamp>,
-}
-
 /// A created token.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct CreatedToken {
     /// The token. No other response has it.
     token: String,
     #[serde(flatten)]
-    summary: TokenSummary,
+    created: Token,
 }
 
 /// Create a token. Not in the interface.
@@ -86,11 +67,8 @@ pub(crate) struct CreatedToken {
 pub(crate) async fn create_token(
     State(app): State<App>,
     Admitted { organization, caller, .. }: Admitted<Administer>,
-    headers: HeaderMap,
-    body: Body,
+    Sent(new, _share): Sent<NewToken>,
 ) -> Result<(StatusCode, axum::Json<CreatedToken>), Problem> {
-    let (new, _share): (NewToken, _) =
-        json::receive(&app, &organization, "the token", &headers, body).await?;
     let NewToken { name, role, environments, flows, create, expires_at } = new;
     let scope = Scope::new(role, environments, flows, create);
     let scope = scope.map_err(|error| Problem::invalid(error.to_string()))?;
@@ -131,19 +109,19 @@ pub(crate) async fn create_token(
     evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
     evaluating.commit().await?;
     app.limiter.admitted(sha256);
-    let Scope { environments, flows } = token.scope;
-    let summary = TokenSummary {
+    let created = Token {
+        organization,
         name: token.name,
+        sha256,
         role,
-        environments,
-        flows,
-        create,
+        scope: token.scope,
+        can_create: create,
         expires_at,
         created_at: now,
         created_by: Some(caller.name),
         last_used_at: None,
     };
-    Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, summary })))
+    Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, created })))
 }
 
 /// Whether the token of a request has the role `admin` now, by the open tokens and issuers of its organization.
@@ -169,25 +147,13 @@ fn is_admin(
     get,
     path = "/tokens/{org}",
     tag = "tokens",
-    responses((status = 200, description = "The tokens", body = Vec<TokenSummary>)),
+    responses((status = 200, description = "The tokens", body = Vec<Token>)),
 )]
 pub(crate) async fn list_tokens(
     State(site): State<Site>,
     Admitted { organization, .. }: Admitted<ReadAudit>,
-) -> Result<axum::Json<Vec<TokenSummary>>, Problem> {
-    let tokens = site.store.read().await?.tokens(&organization).await?;
-    let summary = |token: Token| TokenSummary {
-        name: token.name,
-        role: token.role,
-        environments: token.scope.environments,
-        flows: token.scope.flows,
-        create: token.can_create,
-        expires_at: token.expires_at,
-        created_at: token.created_at,
-        created_by: token.created_by,
-        last_used_at: token.last_used_at,
-    };
-    Ok(axum::Json(tokens.into_iter().map(summary).collect()))
+) -> Result<axum::Json<Vec<Token>>, Problem> {
+    Ok(axum::Json(site.store.read().await?.tokens(&organization).await?))
 }
 
 /// Revoke a token that was created at runtime. Not in the interface.

@@ -1,24 +1,19 @@
 //! Operation 1: list trails. Get a trail: an extension of the interface.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
-use sqlx::types::Uuid;
 
-use crate::domain::evidence::verdict;
-use crate::domain::model::{
-    Fingerprint, Flow, FlowName, Page, Pagination, Template, Timestamp, Trail, TrailCommit, TrailEvent,
-    TrailName, TrailTemplate,
-};
+use crate::domain::model::{Fingerprint, FlowName, Page, Pagination, TrailEvent, TrailName};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::attestation_lists::AttestationSummary;
-use crate::store::trails::{self as stored, Filter};
+use crate::store::trails::{Filter, Trail};
 use crate::store::{AtMost, Error, Transaction};
 
 /// Maximum number of artifacts of a trail whose runs are listed as events.
@@ -69,23 +64,14 @@ pub(crate) async fn list_trails(
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = site.store.read().await?;
-    let listed = transaction.trails(&organization, filter, page).await?;
+    let html_url = |flow: &str, trail: &str| site.links.trail(&organization, flow, trail);
+    let data = transaction.trails(&organization, filter, page, html_url, site.now()).await?;
     let total = transaction.count_trails(&organization, filter).await?;
     if let Some(flow) = flow.as_ref().filter(|_| total == 0) {
         missing::require_flow(&mut transaction, &organization, flow).await?;
     }
-    drop(transaction);
-    let evaluated = site.now();
     let is_paged = |pagination: &Pagination| pagination.page_count > 1 || parameters.is_paged();
     let pagination = Some(page.pagination(total)).filter(is_paged);
-    let stored::Trails { trails, tags, templates } = listed;
-    let data = trails
-        .into_iter()
-        .map(|trail| {
-            let html_url = site.links.trail(&organization, &trail.flow, &trail.name);
-            response(trail, html_url, &tags, &templates, evaluated)
-        })
-        .collect();
     Ok(axum::Json(Trails { data, pagination }))
 }
 
@@ -101,11 +87,9 @@ pub(crate) async fn list_trails(
 )]
 pub(crate) async fn get_trail(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, name), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest: (flow, name), .. }: Admitted<Read, (FlowName, TrailName)>,
     uri: Uri,
 ) -> Result<axum::Json<Trail>, Problem> {
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let name: TrailName = Problem::parse("trail_name", &name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     let found = FoundTrail::find(&site, &mut transaction, &organization, flow.as_str(), name.as_str());
@@ -122,7 +106,6 @@ pub(crate) async fn get_trail(
 
 /// A trail without its events.
 pub(crate) struct FoundTrail {
-    id: Uuid,
     pub(crate) trail: Trail,
     /// Current before superseded, newest first.
     pub(crate) attestations: AtMost<AttestationSummary>,
@@ -139,17 +122,15 @@ impl FoundTrail {
     ) -> Result<Option<Self>, Problem> {
         let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
         let filter = Filter { flow: Some(flow), name: Some(name), ..Filter::default() };
-        let mut listed =
-            transaction.trails(organization, filter, only).await.map_err(|error| match error {
-                Error::PageTooLarge => Problem::invalid(format!("the trail is too large: {error}")),
-                error => error.into(),
-            })?;
-        let Some(stored) = listed.trails.pop() else { return Ok(None) };
-        let id = stored.id;
-        let attestations = transaction.attestations_of_trail(organization, id).await?;
-        let html_url = site.links.trail(organization, flow, name);
-        let trail = response(stored, html_url, &listed.tags, &listed.templates, site.now());
-        Ok(Some(Self { id, trail, attestations }))
+        let html_url = |flow: &str, trail: &str| site.links.trail(organization, flow, trail);
+        let listed = transaction.trails(organization, filter, only, html_url, site.now()).await;
+        let mut listed = listed.map_err(|error| match error {
+            Error::PageTooLarge => Problem::invalid(format!("the trail is too large: {error}")),
+            error => error.into(),
+        })?;
+        let Some(trail) = listed.pop() else { return Ok(None) };
+        let attestations = transaction.attestations_of_trail(organization, trail.id).await?;
+        Ok(Some(Self { trail, attestations }))
     }
 
     async fn events(
@@ -157,7 +138,7 @@ impl FoundTrail {
         transaction: &mut Transaction,
         organization: &str,
     ) -> Result<Vec<TrailEvent>, Problem> {
-        let reports = transaction.reports_of_trail(organization, self.id).await?;
+        let reports = transaction.reports_of_trail(organization, self.trail.id).await?;
         let mut has_more = self.attestations.has_more || reports.has_more;
         let mut events = vec![TrailEvent::new("trail_reported", self.trail.created_at)];
         events.extend(self.attestations.listed.iter().map(attestation_event));
@@ -221,44 +202,5 @@ fn attestation_event(attested: &AttestationSummary) -> TrailEvent {
         target_artifact: target,
         artifact_fingerprint: attested.artifact,
         ..TrailEvent::new(kind, attested.created_at)
-    }
-}
-
-/// The response for a trail.
-fn response(
-    trail: stored::Trail,
-    html_url: String,
-    tags: &HashMap<String, BTreeMap<String, String>>,
-    templates: &HashMap<String, Template>,
-    evaluated: Timestamp,
-) -> Trail {
-    let template = trail.template.as_ref().or_else(|| templates.get(&trail.flow));
-    let mut compliance_status = verdict::evaluate_trail(template, &trail.latest, evaluated);
-    for (name, artifact) in trail.artifacts {
-        let status = compliance_status.artifacts_statuses.entry(name).or_default();
-        status.artifact_fingerprint = Some(artifact);
-    }
-    Trail {
-        name: trail.name,
-        last_modified_at: trail.last_modified_at,
-        created_at: trail.created_at,
-        is_compliant: compliance_status.is_compliant,
-        compliance_state: compliance_status.status,
-        compliance_status,
-        template: template.map(|template| TrailTemplate {
-            trail: template.body.clone(),
-            version: template.version,
-            content: serde_json::to_string(&template.body).unwrap_or_default(),
-        }),
-        created_by: trail.created_by,
-        flow: Flow { tags: tags.get(&trail.flow).cloned().unwrap_or_default(), name: trail.flow },
-        html_url,
-        description: trail.description,
-        git_commit_info: trail.commit.map(TrailCommit::from),
-        origin_url: trail.origin_url,
-        user_data: trail.user_data,
-        repo_ids: trail.repositories.iter().map(ToString::to_string).collect(),
-        events: Vec::new(),
-        external_urls: trail.external_urls,
     }
 }

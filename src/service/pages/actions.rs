@@ -14,11 +14,12 @@ use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationPage;
-use crate::domain::model::{ListedAction, Target, Timestamp, Trigger};
+use crate::domain::model::{Timestamp, Trigger};
 use crate::service::http::parameters::Parameters;
-use crate::service::operations::actions::response;
 use crate::service::site::{PageSite, Site};
 use crate::store::AtMost;
+use crate::store::actions::{ListedAction, Target};
+use crate::store::bootstrap::PublicAddress;
 use crate::store::deliveries::Delivery;
 use crate::store::events::ALL_ENVIRONMENTS;
 
@@ -35,8 +36,7 @@ pub(super) async fn list(
     let known = transaction.known_names(&organization).await?.environments;
     drop(transaction);
     let rows = html! {
-        @for action in actions {
-            @let action = response(action, &organization);
+        @for action in &actions {
             tr {
                 td { (action.number) }
                 th scope="row" {
@@ -44,7 +44,7 @@ pub(super) async fn list(
                         (text(&action.name))
                     }
                 }
-                td { (environments(&site, &organization, &action, &known)) }
+                td { (environments(&site, &organization, action, &known)) }
                 td { (delivery_badge(action.is_failing)) }
                 td { (last(action.last_success_timestamp)) }
                 td { (last(action.last_failure_timestamp)) }
@@ -77,7 +77,6 @@ pub(super) async fn page(
     let known = transaction.known_names(&organization).await?.environments;
     let deliveries = transaction.deliveries(&organization, number, before).await?;
     drop(transaction);
-    let action = response(action, &organization);
     let path = site.links.page(&[&organization, "actions", &number.to_string()]);
     let content = html! {
         h1 { (text(&action.name)) }
@@ -174,37 +173,27 @@ fn meaning(trigger: Trigger) -> &'static str {
 fn targets(targets: &[Target]) -> Markup {
     let rows = html! {
         @for target in targets {
-            @let (kind, name, address) = describe(target);
             tr {
-                th scope="row" { (text(name)) }
-                td { (kind) }
-                td { (address) }
-                td { (delivery_badge(target.deliveries().is_failing())) }
-                td { (last(target.deliveries().last_success_at)) }
-                td { (last(target.deliveries().last_failure_at)) }
+                th scope="row" { (text(&target.name)) }
+                td { (target.kind.as_str()) }
+                td { (address(&target.address)) }
+                td { (delivery_badge(target.is_failing())) }
+                td { (last(target.last_success_at)) }
+                td { (last(target.last_failure_at)) }
             }
         }
     };
     table("Targets", &["Name", "Type", "Address", "Deliveries", "Last success", "Last failure"], &rows)
 }
 
-/// The type, name and public part of the address of a target.
-fn describe(target: &Target) -> (&'static str, &str, Markup) {
-    match target {
-        Target::Webhook { name, webhook, .. } => ("WEBHOOK", name, text(webhook)),
-        Target::Teams { name, webhook, .. } => ("TEAMS", name, text(webhook)),
-        Target::PagerDuty { name, webhook, .. } => ("PAGERDUTY", name, text(webhook)),
-        Target::Slack { name, webhook, context, .. } => {
-            let channel = context.as_ref();
-            let channel = channel.and_then(|it| it.channel_name.as_ref().or(it.channel_id.as_ref()));
-            let address = html! { (text(webhook)) @if let Some(channel) = channel { ", " (text(channel)) } };
-            ("SLACK", name, address)
-        }
-        Target::Email { name, recipients, .. } => {
-            let address = html! { ul.plain { @for recipient in recipients { li { (text(recipient)) } } } };
-            ("EMAIL", name, address)
-        }
-    }
+/// The public part of the address of a target.
+fn address(public: &PublicAddress) -> Markup {
+    let Some(webhook) = &public.webhook else {
+        return html! { ul.plain { @for recipient in &public.recipients { li { (text(recipient)) } } } };
+    };
+    let channel = public.channel.as_ref();
+    let channel = channel.and_then(|it| it.channel_name.as_ref().or(it.channel_id.as_ref()));
+    html! { (text(webhook)) @if let Some(channel) = channel { ", " (text(channel)) } }
 }
 
 fn deliveries(site: &Site, organization: &str, deliveries: &AtMost<Delivery>) -> Markup {

@@ -19,7 +19,7 @@ use super::parts::urls::{self, EnvironmentLinks};
 use super::session::OrganizationForm;
 use crate::domain::evidence::access::{Operation, Role};
 use crate::domain::model::{
-    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, FlowName, Text,
+    Approval, ApprovalItem, ApprovalState, EnvironmentName, Fingerprint, FlowName, Text,
 };
 use crate::service::app::App;
 use crate::service::evaluation::approval::{self, NewApproval};
@@ -76,23 +76,23 @@ pub(super) async fn submit(
 
 /// Confirms the approval that the query names, unless it was withdrawn.
 pub(super) fn confirmation(
-    approvals: &[(String, Approval<CommitHash>)],
+    approvals: &[Approval],
     parameters: &Parameters,
     artifact: &str,
 ) -> Result<Markup, Problem> {
     let (flow, number) = (parameters.field("flow"), parameters.number("approved")?);
-    let approved = approvals.iter().find(|(name, approval)| {
-        Some(name.as_str()) == flow
+    let approved = approvals.iter().find(|approval| {
+        Some(approval.flow.as_str()) == flow
             && Some(approval.release_number) == number
             && approval.withdrawal.is_none()
     });
     Ok(html! {
-        @if let Some((flow, approval)) = approved {
+        @if let Some(approval) = approved {
             @for ApprovalItem { decision: signed, .. } in &approval.approvals {
                 p.notice role="status" {
                     "Approved " (text(artifact)) " for "
                     @match &approval.environment { Some(name) => (text(name.as_str())), None => "any environment" }
-                    ": approval " (approval.release_number) " of flow " (text(flow)) ", by " (text(&signed.approved_by)) ", "
+                    ": approval " (approval.release_number) " of flow " (text(&approval.flow)) ", by " (text(&signed.approved_by)) ", "
                     (timestamp(signed.timestamp))
                 }
             }
@@ -105,16 +105,16 @@ pub(super) fn section(
     site: &Site,
     user: &SignedIn,
     artifact: Fingerprint,
-    approvals: &AtMost<(String, Approval<CommitHash>)>,
+    approvals: &AtMost<Approval>,
     flows: &BTreeSet<&str>,
     known: &KnownNames,
 ) -> Markup {
     let organization = &user.organization;
     let rows = html! {
-        @for (flow, approval) in &approvals.listed {
+        @for approval in &approvals.listed {
             tr {
-                th scope="row" { (text(flow)) " " (approval.release_number) }
-                td { (state(approval)) (withdrawal(site, user, artifact, flow, approval)) }
+                th scope="row" { (text(&approval.flow)) " " (approval.release_number) }
+                td { (state(approval)) (withdrawal(site, user, artifact, approval)) }
                 td {
                     @match &approval.environment {
                         Some(name) if known.environments.contains(name.as_str()) => {
@@ -160,7 +160,7 @@ pub(super) fn section(
     }
 }
 
-fn state(approval: &Approval<CommitHash>) -> Markup {
+fn state(approval: &Approval) -> Markup {
     let (class, word) = match approval.state {
         _ if approval.withdrawal.is_some() => ("bad", "withdrawn"),
         ApprovalState::Approved => ("good", "approved"),
@@ -207,13 +207,8 @@ fn form(
 }
 
 /// The form that withdraws an approval of a token, for users whose token may make it.
-fn withdrawal(
-    site: &Site,
-    user: &SignedIn,
-    artifact: Fingerprint,
-    flow: &str,
-    approval: &Approval<CommitHash>,
-) -> Markup {
+fn withdrawal(site: &Site, user: &SignedIn, artifact: Fingerprint, approval: &Approval) -> Markup {
+    let flow = approval.flow.as_str();
     let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
     let may_withdraw = user.role.permits(&user.scope, Operation::Approve(flow)).is_ok()
         && user.role.permits_approval_for(&user.scope, environment).is_ok();

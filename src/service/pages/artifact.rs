@@ -330,7 +330,7 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
 /// The flows that reported, attested or approved the artifact.
 fn flows(known: &ArtifactData) -> BTreeSet<&str> {
     let attested = known.flows.iter().map(|known| known.flow.as_str());
-    attested.chain(known.history.approvals.listed.iter().map(|(flow, _)| flow.as_str())).collect()
+    attested.chain(known.history.approvals.listed.iter().map(|approval| approval.flow.as_str())).collect()
 }
 
 fn past_runs(site: &Site, organization: &str, runs: &AtMost<PastRun>) -> Markup {

@@ -71,7 +71,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
-        let (organization, rest) = path_parameters::<Rest>(parts).await?;
+        let (organization, parameters) = path_parameters(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
         let Session { mut user, .. } = require_session(app, &context, parts).await?;
         let permits = vec![run(app, &user.organization)?, use_connection(app, &user.organization).await?];
@@ -83,7 +83,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationPage<Rest> {
         if let Some(replica) = &app.replica_site {
             user.replayed_until = replica.store.replayed_until().await?;
         }
-        Ok(Self { organization, rest, user })
+        Ok(Self { organization, rest: Rest::parse(&parameters)?, user })
     }
 }
 
@@ -93,7 +93,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationForm<Rest> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         check_origin(app, &parts.headers)?;
-        let (organization, rest) = path_parameters::<Rest>(parts).await?;
+        let (organization, parameters) = path_parameters(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
         let Session { user, token } = require_session(app, &context, parts).await?;
         context.admit(&user.organization, vec![run(app, &user.organization)?]);
@@ -102,7 +102,7 @@ impl<Rest: PathRest> FromRequestParts<App> for OrganizationForm<Rest> {
         }
         let SignedIn { name, display_name, role, scope, .. } = user;
         let caller = Caller { name, display_name, token: token.sha256, role, scope, can_create: false };
-        Ok(Self { organization, rest, caller })
+        Ok(Self { organization, rest: Rest::parse(&parameters)?, caller })
     }
 }
 

@@ -13,10 +13,11 @@ use super::parts::refusal::Refusal;
 use super::parts::urls;
 use super::session::OrganizationPage;
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::model::{AttestationStatus, Trail, TrailCommit};
+use crate::domain::model::{AttestationStatus, TrailCommit};
 use crate::service::operations::trails::FoundTrail;
 use crate::service::site::PageSite;
 use crate::store::attestation_lists::AttestationSummary;
+use crate::store::trails::Trail;
 
 /// The page; the compliance is the same as in `list trails`.
 pub(super) async fn page(

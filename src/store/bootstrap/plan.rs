@@ -206,14 +206,14 @@ pub struct Target {
     pub address: PublicAddress,
 }
 
-/// The part of a target's address that is not secret.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The part of a target's address that is not secret, as it is stored and as responses have it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PublicAddress {
-    /// The scheme and host of a webhook.
+    /// The address of a webhook; only scheme and host unless the caller is an admin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<String>,
     /// The channel of a chat webhook.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "context", default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Channel>,
     /// The recipients of an email.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -147,6 +147,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         [(artifact, is)].into_iter().collect()
     };
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
+    let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
         "running artifacts with verdicts": read, |t| t.running_artifacts("acme", prod.id);
         "running pods": read, |t| t.running_pods("acme", prod.id);
@@ -162,7 +163,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "live artifacts": read, |t| t.live("acme", repository);
         "commits of live artifacts": read, |t| t.built("acme", repository, one());
         "trails of an artifact": read,
-            |t| t.trails("acme", Filter { fingerprint: Some(artifact), ..Filter::default() }, Page::default());
+            |t| t.trails("acme", of_artifact, Page::default(), |_, _| String::new(), now);
         "page: environment": read, |t| t.environment_overview("acme", "prod");
         "page: running pods": read, |t| t.pod_groups("acme", prod.id, None, "");
         "page: earlier pods": read, |t| t.pod_groups("acme", prod.id, Some(started), "");

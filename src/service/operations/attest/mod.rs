@@ -8,9 +8,8 @@ mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -100,17 +99,13 @@ pub(crate) async fn attest(
     State(app): State<App>,
     Admitted { organization, rest: (flow, trail, kind), caller, .. }: Admitted<
         Attest,
-        (String, String, String),
+        (FlowName, TrailName, String),
     >,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
     let path_type = PathType::parse(&kind)?;
-    let flow: FlowName = Problem::parse("flow_name", &flow)?;
-    let trail: TrailName = Problem::parse("trail_name", &trail)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
-    let mut share = app.inbound.share(&organization);
-    let form = Form::read(parts, &headers, body, &app.limits, &mut share).await?;
+    let form = Form::read(&app, &organization, parts, request).await?;
     let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
     app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
     let commit_url =
@@ -178,7 +173,6 @@ pub(crate) async fn attest(
     evaluating.audit(audit, at).await?;
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
     origin::commit(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
-    drop(share);
     app.metrics.attestation(passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }
