@@ -28,8 +28,9 @@ use super::maintenance::clock::Clock;
 use super::maintenance::metrics::Metrics;
 use super::site::{PageSite, Site};
 use super::unknown_fields::UnknownFieldWarnings;
-use crate::domain::model::Fingerprint;
+use crate::domain::model::{Fingerprint, Trigger};
 use crate::store::Store;
+use crate::store::events::Queued;
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
@@ -113,6 +114,17 @@ impl App {
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
 impl App {
+    /// Counts committed events, and wakes the sender of their notifications.
+    pub(super) fn committed(&self, triggers: &[Trigger], queued: Queued) {
+        for trigger in triggers {
+            self.metrics.event(*trigger);
+        }
+        self.metrics.merged_notifications(queued.merged);
+        if queued.notifications > 0 {
+            self.outbox.notify_one();
+        }
+    }
+
     /// Whether the database responds.
     pub(super) async fn is_ready(&self) -> bool {
         let mut checked = self.checked.lock().await;

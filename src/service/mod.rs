@@ -16,7 +16,6 @@ mod evaluation;
 pub(crate) mod fuzzing;
 mod http;
 mod identity;
-mod intervals;
 pub(crate) mod invitation;
 mod limits;
 mod log_signer;

@@ -9,24 +9,25 @@ use sqlx::types::Uuid;
 
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::environment_status::Verdict;
-use crate::domain::evidence::history_coverage::{HistoryCoverage, ReportHistory};
+use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::snapshot::report::Pod;
-use crate::domain::evidence::validity::Validity;
-use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression, Timestamp};
+use crate::domain::model::{
+    EnvironmentName, EnvironmentSnapshot, Fingerprint, SnapshotExpression, Timestamp,
+};
 use crate::service::http::problem::Problem;
-use crate::service::intervals::view_time;
 use crate::service::site::Site;
 use crate::store::artifact_flows::KnownArtifact;
-use crate::store::environment_contents::{HistoryAt, PodWorkload};
+use crate::store::environment_contents::PodWorkload;
 use crate::store::overview::EnvironmentOverview;
 use crate::store::timeline::{AvailableSnapshots, Snapshot};
 use crate::store::{self, Transaction};
 
-/// A snapshot of an environment.
+/// A snapshot of an environment, and what ran.
 #[derive(Debug)]
 pub(super) struct SelectedSnapshot {
     pub(super) environment: EnvironmentOverview,
     pub(super) snapshot: Snapshot,
+    pub(super) content: Content,
     /// The time for which pods and verdicts are read.
     pub(super) at: Timestamp,
     pub(super) is_latest: bool,
@@ -101,25 +102,6 @@ pub(super) async fn environment(
     environment.ok_or_else(|| Problem::not_found(format!("environment \"{name}\" not found")))
 }
 
-/// The history of an environment around a point in time, and how much of that time is known.
-pub(super) async fn history(
-    transaction: &mut Transaction,
-    (organization, environment): (&str, &EnvironmentOverview),
-    validity: Validity,
-    at: Timestamp,
-    now: Timestamp,
-) -> Result<(HistoryAt, HistoryCoverage), store::Error> {
-    let history = transaction.history_at(organization, environment.id, at).await?;
-    let reports = ReportHistory {
-        first_report_at: history.first_report_at,
-        last_report_at: environment.last_report_at,
-        horizon_at: history.horizon_at,
-        gap: history.gap_from.zip(history.gap_to),
-        silent_after: validity.silent_after,
-    };
-    Ok((history, HistoryCoverage::new(at, now, &reports)))
-}
-
 /// The reason why a snapshot is not available.
 fn unavailable(
     name: &EnvironmentName,
@@ -149,13 +131,12 @@ fn unavailable(
 }
 
 impl SelectedSnapshot {
-    /// Finds the snapshot of an expression. Returns 404 if there is none, or if nothing is known of it.
-    pub(super) async fn find(
+    /// Reads the snapshot of an expression. Returns 404 if there is none, or if nothing is known of it.
+    pub(super) async fn read(
         site: &Site,
         transaction: &mut Transaction,
         organization: &str,
-        name: &EnvironmentName,
-        expression: &SnapshotExpression,
+        EnvironmentSnapshot { environment: name, expression }: &EnvironmentSnapshot,
     ) -> Result<Self, Problem> {
         let environment = environment(transaction, organization, name).await?;
         let clock = site.now();
@@ -168,8 +149,8 @@ impl SelectedSnapshot {
             SnapshotExpression::Behind(count) => (last - count, None),
             SnapshotExpression::At(time) => {
                 let at = time.resolve(now);
-                let (history, coverage) =
-                    history(transaction, (organization, &environment), validity, at, now).await?;
+                let history = transaction.history_at(organization, environment.id, at).await?;
+                let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
                 let Some(number) = history.snapshot.filter(|_| coverage.has_data()) else {
                     let why = coverage.warning().unwrap_or_else(|| "No snapshot is stored.".to_owned());
                     let problem = format!("no snapshot of environment \"{name}\" at {at}: {why}");
@@ -189,37 +170,28 @@ impl SelectedSnapshot {
         let (at, coverage) = if let Some(requested) = requested {
             requested
         } else {
-            let at = if is_latest { now } else { view_time(&snapshot, &available) };
-            (at, history(transaction, (organization, &environment), validity, at, now).await?.1)
+            let at = if is_latest { now } else { available.view_time(&snapshot) };
+            let history = transaction.history_at(organization, environment.id, at).await?;
+            (at, HistoryCoverage::new(at, now, &history, validity.silent_after))
         };
         let is_current = at >= now;
         let is_confirmed = coverage == HistoryCoverage::Known && (!is_current || validity.is_valid(clock));
-        Ok(Self { environment, snapshot, at, is_latest, coverage, is_current, is_confirmed })
-    }
-
-    /// Reads what ran.
-    pub(super) async fn content(
-        &self,
-        transaction: &mut Transaction,
-        organization: &str,
-    ) -> Result<Content, store::Error> {
-        Content::read(transaction, organization, self.environment.id, self.at).await
+        let content = Content::read(transaction, organization, environment.id, at).await?;
+        Ok(Self { environment, snapshot, content, at, is_latest, coverage, is_current, is_confirmed })
     }
 
     /// The verdict on an artifact at the time of the snapshot.
-    pub(super) fn compliance(&self, content: &Content, artifact: &Fingerprint) -> Compliance {
-        let stored = content.verdicts.get(artifact).map_or(Compliance::Unknown, |verdict| verdict.compliance);
+    pub(super) fn compliance(&self, artifact: &Fingerprint) -> Compliance {
+        let stored = self.content.verdicts.get(artifact);
+        let stored = stored.map_or(Compliance::Unknown, |verdict| verdict.compliance);
         stored.confirmed(self.is_confirmed)
     }
 
     /// The compliance of the environment at the time of the snapshot: that of its worst artifact; of an empty snapshot of
     /// the past, that at its receipt.
-    pub(super) fn environment_compliance(&self, content: &Content) -> Compliance {
-        let compliance = |artifact| self.compliance(content, artifact);
-        let past = match content.artifacts.keys().map(compliance).max() {
-            Some(worst) => worst,
-            None => self.snapshot.compliance.unwrap_or(Compliance::Unknown),
-        };
+    pub(super) fn environment_compliance(&self) -> Compliance {
+        let worst = self.content.artifacts.keys().map(|artifact| self.compliance(artifact)).max();
+        let past = worst.or(self.snapshot.compliance).unwrap_or(Compliance::Unknown);
         let stored = if self.is_current { self.environment.compliance } else { past };
         stored.confirmed(self.is_confirmed)
     }

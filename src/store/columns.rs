@@ -18,6 +18,7 @@ use crate::domain::evidence::notification::{Cause, Content};
 use crate::domain::evidence::ownership::Pattern;
 use crate::domain::model::{
     AnyJson, ApprovalState, EnvironmentName, Fingerprint, FreeForm, JunitResult, TargetKind, Timestamp,
+    Trigger,
 };
 
 /// Declares how a domain type is stored: the type of its column, and both conversions.
@@ -75,6 +76,7 @@ column_type!(Fingerprint, Vec<u8>, |hash| hash.bytes().to_vec(), |bytes| {
 column_type!(AnyJson, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(FreeForm, String, |json| json.as_str().to_owned(), |text| Ok(serde_json::from_str(&text)?));
 column_type!(TargetKind, String, |kind| kind.as_str().to_owned(), |text| Ok(text.parse()?));
+column_type!(Trigger, String, |trigger| trigger.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(Role, String, |role| role.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(Pattern, String, |pattern| pattern.as_str().to_owned(), |text| Ok(text.parse()?));
 column_type!(EnvironmentName, String, |name| name.as_str().to_owned(), |text| Ok(text.parse()?));

@@ -13,6 +13,7 @@ use super::verdicts::VerdictRow;
 use super::{Error, Transaction};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::event::NamespacedOwner;
+use crate::domain::evidence::history_coverage::ReportHistory;
 use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::snapshot::report::Pod;
 use crate::domain::model::{Fingerprint, OwnerReference, Timestamp};
@@ -75,21 +76,6 @@ struct WorkloadRow {
     hash: Fingerprint,
     #[sqlx(flatten)]
     workload: PodWorkload,
-}
-
-/// The history of an environment around a point in time.
-#[derive(Debug, Clone, Copy, sqlx::FromRow)]
-pub struct HistoryAt {
-    /// Retention removed everything that ended before this time.
-    pub horizon_at: Option<Timestamp>,
-    /// The first report that is still stored.
-    pub first_report_at: Option<Timestamp>,
-    /// The snapshot that was current.
-    pub snapshot: Option<i64>,
-    /// The start of the gap that contains the point in time.
-    pub gap_from: Option<Timestamp>,
-    /// The end of the gap.
-    pub gap_to: Option<Timestamp>,
 }
 
 /// A point in time as a query parameter; now is later than any end.
@@ -240,23 +226,31 @@ impl Transaction {
         organization: &str,
         environment: Uuid,
         at: Timestamp,
-    ) -> Result<HistoryAt, Error> {
+    ) -> Result<ReportHistory, Error> {
         // The ends of a gap are excluded: a report was received at each.
         const SELECT: &str = "
-            SELECT e.horizon_at,
+            SELECT e.last_report_at, e.horizon_at,
                    (SELECT s.received_at FROM snapshots s WHERE s.organization = $1 AND s.environment = $2
-                    ORDER BY s.snapshot LIMIT 1) AS first_report_at,
+                    ORDER BY s.snapshot LIMIT 1),
                    (SELECT s.snapshot FROM snapshots s
                     WHERE s.organization = $1 AND s.environment = $2 AND s.received_at <= $3
                       AND (s.superseded_at IS NULL OR s.superseded_at > $3)
-                    ORDER BY s.received_at DESC LIMIT 1) AS snapshot,
-                   g.from_at AS gap_from, g.to_at AS gap_to
+                    ORDER BY s.received_at DESC LIMIT 1),
+                   g.from_at, g.to_at
             FROM environments e
               LEFT JOIN gaps g ON g.organization = $1 AND g.environment = $2 AND g.to_at > $3
                 AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x
                                  WHERE x.organization = $1 AND x.environment = $2 AND x.from_at < $3)
             WHERE e.organization = $1 AND e.id = $2
             LIMIT 1";
-        Ok(fetch_one!(self, SELECT, organization, environment, at))
+        let (last_report_at, horizon_at, first_report_at, snapshot, gap_from, gap_to): (
+            _,
+            _,
+            _,
+            _,
+            Option<_>,
+            _,
+        ) = fetch_one!(self, SELECT, organization, environment, at);
+        Ok(ReportHistory { first_report_at, last_report_at, horizon_at, snapshot, gap: gap_from.zip(gap_to) })
     }
 }

@@ -9,21 +9,19 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::types::Uuid;
 use sqlx::types::uuid::{self, ContextV7};
 
+use super::columns::{Json, json};
 use super::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, for_all, insert};
 use super::{Error, Transaction};
+use crate::domain::evidence::notification::{CheckpointContent, EventContent};
 use crate::domain::model::{Timestamp, Trigger};
 
 /// An event to be recorded.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct NewEvent {
     /// The environment.
     pub environment: Uuid,
-    /// Its name.
-    pub name: String,
-    /// The kind of event.
-    pub trigger: Trigger,
-    /// Its content as JSON.
-    pub content: String,
+    /// The event.
+    pub content: EventContent,
 }
 
 /// The notifications of recorded events.
@@ -54,22 +52,23 @@ impl Transaction {
         if events.is_empty() {
             return Ok(Queued::default());
         }
-        let events: Vec<(Uuid, &NewEvent)> = events.iter().map(|event| (Uuid::now_v7(), event)).collect();
+        let rows = events.iter().map(|event| Ok((Uuid::now_v7(), event, json(&event.content)?)));
+        let events = rows.collect::<Result<Vec<_>, Error>>()?;
         insert!(
             self,
             "INSERT INTO events (organization, id, environment, kind, occurred_at, content) ",
             "",
             &events,
-            |values, (id, event)| {
+            |values, (id, event, json)| {
                 values.push_bind(organization).push_bind(*id).push_bind(event.environment);
-                values.push_bind(event.trigger.as_str()).push_bind(at.micros()).push_bind(&event.content);
+                values.push_bind(event.content.trigger()).push_bind(at).push_bind(json);
             }
         );
         let mut groups: BTreeMap<Group, Vec<Uuid>> = BTreeMap::new();
         for target in self.targets(organization).await? {
-            for (id, event) in events.iter().filter(|(_, event)| target.matches(event)) {
-                let group =
-                    Group { target: target.id, environment: event.environment, trigger: event.trigger };
+            for (id, event, _) in events.iter().filter(|(_, event, _)| target.matches(&event.content)) {
+                let trigger = event.content.trigger();
+                let group = Group { target: target.id, environment: event.environment, trigger };
                 groups.entry(group).or_default().push(*id);
             }
         }
@@ -80,18 +79,18 @@ impl Transaction {
     /// a checkpoint to the first one. An organization without environments has no events.
     pub async fn insert_checkpoint_event(
         &mut self,
-        organization: &str,
-        content: String,
+        checkpoint: CheckpointContent,
         at: Timestamp,
     ) -> Result<Queued, Error> {
         const FIRST: &str = "SELECT id FROM environments WHERE organization = $1 ORDER BY name LIMIT 1";
+        let organization = &checkpoint.organization.clone();
         let targets = self.targets(organization).await?;
         if !targets.iter().any(|target| target.triggers.contains(&Trigger::Checkpoint)) {
             return Ok(Queued::default());
         }
         let environment: Option<Uuid> = fetch_optional_scalar!(self, FIRST, organization);
         let Some(environment) = environment else { return Ok(Queued::default()) };
-        let event = NewEvent { environment, name: String::new(), trigger: Trigger::Checkpoint, content };
+        let event = NewEvent { environment, content: EventContent::Checkpoint(checkpoint) };
         self.insert_events(organization, &[event], at).await
     }
 
@@ -127,8 +126,8 @@ impl Transaction {
             |values, (id, (event, group, merged_events))| {
                 values.push_bind(organization).push_bind(*id).push_bind(*event).push_bind(group.target);
                 // 0: due immediately, independent of clocks.
-                values.push_bind(at.micros()).push_bind(0_i64).push_bind(0_i64);
-                values.push_bind(group.environment).push_bind(group.trigger.as_str());
+                values.push_bind(at).push_bind(0_i64).push_bind(0_i64);
+                values.push_bind(group.environment).push_bind(group.trigger);
                 values.push_bind(priority(group.trigger)).push_bind(*merged_events);
             }
         );
@@ -161,9 +160,8 @@ impl Transaction {
         );
         let mut waiting: HashMap<Group, Vec<Uuid>> = HashMap::new();
         for row in rows {
-            let (group, id) = (row.group()?, row.id);
-            if groups.contains_key(&group) {
-                waiting.entry(group).or_default().push(id);
+            if groups.contains_key(&row.group) {
+                waiting.entry(row.group).or_default().push(row.id);
             }
         }
         Ok(waiting)
@@ -188,7 +186,7 @@ impl Transaction {
         );
         let rows: Vec<WaitingRow> = fetch_for_all!(self, select, ids, organization);
         for_all!(self, DELETE, rows.iter().map(|row| row.id), organization);
-        rows.into_iter().map(|row| Ok((row.group()?, row.merged_events))).collect()
+        Ok(rows.into_iter().map(|row| (row.group, row.merged_events)).collect())
     }
 
     /// The open targets of an organization's actions.
@@ -197,24 +195,16 @@ impl Transaction {
             SELECT t.id, a.environments, a.triggers
             FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
             WHERE a.organization = $1 AND a.closed_at IS NULL AND t.closed_at IS NULL ORDER BY t.id";
-        let rows: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
-        let unreadable = |_| Error::Unreadable("an action");
-        let target = |(id, environments, triggers): (Uuid, String, String)| {
-            Ok(Target {
-                id,
-                environments: serde_json::from_str(&environments).map_err(unreadable)?,
-                triggers: serde_json::from_str(&triggers).map_err(unreadable)?,
-            })
-        };
-        rows.into_iter().map(target).collect()
+        Ok(fetch_all!(self, SELECT, organization))
     }
 }
 
 /// The events of one environment and trigger for one target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, sqlx::FromRow)]
 struct Group {
     target: Uuid,
     environment: Uuid,
+    #[sqlx(rename = "kind")]
     trigger: Trigger,
 }
 
@@ -222,21 +212,13 @@ struct Group {
 #[derive(sqlx::FromRow)]
 struct WaitingRow {
     id: Uuid,
-    target: Uuid,
-    environment: Uuid,
-    kind: String,
+    #[sqlx(flatten)]
+    group: Group,
     merged_events: i64,
 }
 
 const SELECT_ROWS: &str =
     "SELECT id, target, environment, kind, merged_events FROM notifications WHERE organization = ";
-
-impl WaitingRow {
-    fn group(&self) -> Result<Group, Error> {
-        let trigger = self.kind.parse().map_err(|_| Error::Unreadable("a notification"))?;
-        Ok(Group { target: self.target, environment: self.environment, trigger })
-    }
-}
 
 /// The events of a group that get a notification, and the number of events that are merged into each. `waiting`: the
 /// number of notifications of the group; `earlier`: the number of events of the one that was removed.
@@ -265,19 +247,25 @@ const fn priority(trigger: Trigger) -> i64 {
 }
 
 /// A target with the filters of its action.
+#[derive(sqlx::FromRow)]
 struct Target {
     id: Uuid,
+    #[sqlx(try_from = "Json<Vec<String>>")]
     environments: Vec<String>,
+    #[sqlx(try_from = "Json<Vec<Trigger>>")]
     triggers: Vec<Trigger>,
 }
 
 impl Target {
-    fn matches(&self, event: &NewEvent) -> bool {
-        // A checkpoint is an event of no environment.
+    fn matches(&self, content: &EventContent) -> bool {
         let mut environments = self.environments.iter();
-        (event.trigger == Trigger::Checkpoint
-            || environments.any(|name| name == ALL_ENVIRONMENTS || *name == event.name))
-            && self.triggers.contains(&event.trigger)
+        let is_of_environment = match content {
+            EventContent::Environment(event) => {
+                environments.any(|name| name == ALL_ENVIRONMENTS || *name == event.environment)
+            }
+            EventContent::Checkpoint(_) => true,
+        };
+        is_of_environment && self.triggers.contains(&content.trigger())
     }
 }
 

@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::{Json, micros};
-use super::events::{NewEvent, Queued};
+use super::columns::micros;
 use super::transaction::{execute, fetch_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
-use crate::domain::evidence::reason::Reason;
-use crate::domain::model::{Timestamp, Trigger};
+use crate::domain::model::Timestamp;
 
 /// The state of a declared environment.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -34,21 +32,10 @@ pub struct DeclaredEnvironment {
 /// A declared environment whose silence began or ended, and was not recorded yet.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct SilenceChange {
-    /// Its identifier.
-    pub id: Uuid,
     /// Its organization.
     pub organization: String,
     /// Its name.
     pub name: String,
-    /// The number of its current snapshot; 0 before the first.
-    pub snapshot: i64,
-    /// Its compliance as of the last evaluation.
-    pub compliance: Compliance,
-    /// Why it runs too few artifacts, if it does.
-    #[sqlx(try_from = "Json<Option<Reason>>")]
-    pub absence: Option<Reason>,
-    /// The name of the token that reported it last.
-    pub reported_by: Option<String>,
     /// The last report, or the creation if there is none.
     pub last_at: Timestamp,
     /// The start of the silence that ended; `None` if one began.
@@ -82,8 +69,7 @@ impl Transaction {
         since: Timestamp,
     ) -> Result<Vec<SilenceChange>, Error> {
         const SELECT: &str = "
-            SELECT e.id, e.organization, e.name, e.snapshot, e.compliance, e.absence, e.reported_by,
-                   COALESCE(e.last_report_at, e.created_at) AS last_at, e.silent_since
+            SELECT e.organization, e.name, COALESCE(e.last_report_at, e.created_at) AS last_at, e.silent_since
             FROM environments e JOIN organizations o ON o.name = e.organization
             WHERE e.is_declared AND o.closed_at IS NULL
               AND (e.silent_since IS NULL AND $1 - $3 > COALESCE(e.silent_after, $2)
@@ -94,24 +80,21 @@ impl Transaction {
         Ok(fetch_all!(self, SELECT, now, micros(silent_after), since, MAX_CHANGES))
     }
 
-    /// Records a change of a locked environment, and its event. Returns `None` if another replica has recorded it, or the
+    /// Records a change of a locked environment. Returns whether it did: another replica may have recorded it, or the
     /// environment was reported since.
     pub async fn record_silence(
         &mut self,
         change: &SilenceChange,
-        (trigger, content): (Trigger, String),
+        environment: Uuid,
         at: Timestamp,
-    ) -> Result<Option<Queued>, Error> {
+    ) -> Result<bool, Error> {
         const UPDATE: &str = "
             UPDATE environments SET silent_since = $1, changed_at = $2
             WHERE organization = $3 AND id = $4 AND COALESCE(silent_since, 0) = $5
               AND COALESCE(last_report_at, created_at) = $6";
-        let began = change.silent_since.is_none().then_some(change.last_at);
-        let before = change.silent_since.unwrap_or(Timestamp::EPOCH);
-        if execute!(self, UPDATE, began, at, &change.organization, change.id, before, change.last_at) == 0 {
-            return Ok(None);
-        }
-        let event = NewEvent { environment: change.id, name: change.name.clone(), trigger, content };
-        self.insert_events(&change.organization, &[event], at).await.map(Some)
+        let SilenceChange { organization, last_at, silent_since, .. } = change;
+        let began = silent_since.is_none().then_some(*last_at);
+        let before = silent_since.unwrap_or(Timestamp::EPOCH);
+        Ok(execute!(self, UPDATE, began, at, organization, environment, before, last_at) > 0)
     }
 }

@@ -91,53 +91,41 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
     let all = all.map(|artifact| (artifact, before.artifacts.get(artifact), after.artifacts.get(artifact)));
     // An event affects artifacts that changed, except that of an environment which became non-compliant.
     let changed: Vec<_> = all.clone().filter(|(_, was, is)| was != is).collect();
-    let affected_by = |trigger: Trigger| -> Vec<AffectedArtifact> {
-        let changed = changed.iter().copied().filter(|(_, was, is)| affects(trigger, *was, *is));
-        changed.filter_map(affected).collect()
-    };
+    let is_allowed =
+        |running: Option<&RunningArtifact>| running.is_some_and(|running| running.verdict.is_allowed);
     let mut events = Vec::new();
     for trigger in Trigger::ALL {
-        match trigger {
-            Trigger::NonCompliantEnvironment
-                if became(before, after, Compliance::NonCompliant)
-                    || before.absence.is_none() && after.absence.is_some() =>
-            {
-                let failing = all.clone().filter(|(.., is)| {
-                    is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant)
-                });
-                let (total, artifacts) =
-                    (failing.clone().count(), failing.take(MAX_ARTIFACTS).filter_map(affected).collect());
-                events.push(Event { trigger, artifacts, total });
-            }
-            Trigger::CompliantEnvironment if became(before, after, Compliance::Compliant) => {
-                events.push(Event { trigger, artifacts: Vec::new(), total: 0 });
-            }
-            _ => events.extend(affected_by(trigger).chunks(MAX_ARTIFACTS).map(|artifacts| Event {
-                trigger,
-                artifacts: artifacts.to_vec(),
-                total: artifacts.len(),
-            })),
-        }
+        let affects = |was: Option<&RunningArtifact>, is: Option<&RunningArtifact>| match trigger {
+            Trigger::StartedArtifact => was.is_none() && is.is_some(),
+            Trigger::ExitedArtifact => was.is_some() && is.is_none(),
+            Trigger::ScaledArtifact => was.zip(is).is_some_and(|(was, is)| was.pods != is.pods),
+            Trigger::AllowedArtifact => !is_allowed(was) && is_allowed(is),
+            _ => false,
+        };
+        let changed = changed.iter().copied().filter(|(_, was, is)| affects(*was, *is));
+        let artifacts: Vec<AffectedArtifact> = changed.filter_map(affected).collect();
+        events.extend(artifacts.chunks(MAX_ARTIFACTS).map(|chunk| Event {
+            trigger,
+            artifacts: chunk.to_vec(),
+            total: chunk.len(),
+        }));
+    }
+    if became(before, after, Compliance::NonCompliant) || before.absence.is_none() && after.absence.is_some()
+    {
+        let failing =
+            all.filter(|(.., is)| is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant));
+        let total = failing.clone().count();
+        let artifacts = failing.take(MAX_ARTIFACTS).filter_map(affected).collect();
+        events.push(Event { trigger: Trigger::NonCompliantEnvironment, artifacts, total });
+    }
+    if became(before, after, Compliance::Compliant) {
+        events.push(Event { trigger: Trigger::CompliantEnvironment, artifacts: Vec::new(), total: 0 });
     }
     events
 }
 
 fn became(before: &EnvironmentStatus, after: &EnvironmentStatus, compliance: Compliance) -> bool {
     before.compliance != compliance && after.compliance == compliance
-}
-
-/// Whether a trigger's event affects an artifact, by its state before and after.
-fn affects(trigger: Trigger, was: Option<&RunningArtifact>, is: Option<&RunningArtifact>) -> bool {
-    let allowed =
-        |running: Option<&RunningArtifact>| running.is_some_and(|running| running.verdict.is_allowed);
-    match trigger {
-        Trigger::StartedArtifact => was.is_none() && is.is_some(),
-        Trigger::ExitedArtifact => was.is_some() && is.is_none(),
-        Trigger::ScaledArtifact => was.zip(is).is_some_and(|(was, is)| was.pods != is.pods),
-        Trigger::AllowedArtifact => !allowed(was) && allowed(is),
-        // Events of the environment itself.
-        _ => false,
-    }
 }
 
 #[cfg(test)]

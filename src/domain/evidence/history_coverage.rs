@@ -16,10 +16,10 @@ pub struct ReportHistory {
     pub last_report_at: Option<Timestamp>,
     /// The retention horizon: rows that ended before it were removed.
     pub horizon_at: Option<Timestamp>,
+    /// The snapshot that was current.
+    pub snapshot: Option<i64>,
     /// The gap between two reports around the point in time.
     pub gap: Option<(Timestamp, Timestamp)>,
-    /// Maximum time between two reports.
-    pub silent_after: Duration,
 }
 
 /// The known part of the artifacts at a point in time.
@@ -42,9 +42,9 @@ pub enum HistoryCoverage {
 }
 
 impl HistoryCoverage {
-    /// Determines the coverage at a point in time.
+    /// Determines the coverage at a point in time. `silent_after` is the maximum time between two reports.
     #[must_use]
-    pub fn new(at: Timestamp, now: Timestamp, record: &ReportHistory) -> Self {
+    pub fn new(at: Timestamp, now: Timestamp, record: &ReportHistory, silent_after: Duration) -> Self {
         if at > now {
             return Self::Future;
         }
@@ -60,7 +60,7 @@ impl HistoryCoverage {
             return Self::Gap(from, to);
         }
         // Becomes a gap with the next report.
-        if at > last && now.distance(last) > record.silent_after {
+        if at > last && now.distance(last) > silent_after {
             return Self::Silent(last);
         }
         Self::Known
@@ -108,7 +108,6 @@ mod tests {
         let record = ReportHistory {
             first_report_at: Some(at(100)),
             last_report_at: Some(at(200)),
-            silent_after: Duration::from_secs(10),
             ..ReportHistory::default()
         };
         let in_gap = ReportHistory { gap: Some((at(120), at(150))), ..record };
@@ -129,7 +128,8 @@ mod tests {
             (50, 205, cut, HistoryCoverage::BeforeHorizon(at(160))),
             (50, 205, ReportHistory::default(), HistoryCoverage::NeverReported),
         ] {
-            assert_eq!(HistoryCoverage::new(at(time), at(now), &history), expected, "{time} of {now}");
+            let coverage = HistoryCoverage::new(at(time), at(now), &history, Duration::from_secs(10));
+            assert_eq!(coverage, expected, "{time} of {now}");
         }
     }
 

@@ -145,6 +145,15 @@ pub const MAX_LISTED_ARTIFACTS: usize = 10;
 pub const DISPLAYED_DIGITS: usize = 12;
 
 impl EventContent {
+    /// The trigger.
+    #[must_use]
+    pub fn trigger(&self) -> Trigger {
+        match self {
+            Self::Environment(event) => event.trigger,
+            Self::Checkpoint(event) => event.trigger,
+        }
+    }
+
     /// Adds the texts of its reasons, to be sent.
     pub fn add_texts(&mut self) {
         let Self::Environment(content) = self else { return };

@@ -22,12 +22,12 @@ use crate::domain::evidence::environment_status::{
     EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Verdict,
 };
 use crate::domain::evidence::event::{self, Event};
-use crate::domain::evidence::notification::{Cause, Content};
+use crate::domain::evidence::notification::{Cause, Content, EventContent};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use crate::service::app::App;
 use crate::service::limits::permit::Permit;
 use crate::store::evaluation_queue::Progress;
-use crate::store::events::NewEvent;
+use crate::store::events::{NewEvent, Queued};
 use crate::store::reports::LockedEnvironment;
 use crate::store::verdicts::{ExpiryChange, StatusChange};
 use crate::store::{Error, Transaction};
@@ -55,8 +55,7 @@ pub(crate) struct Evaluating<'a> {
     /// The transaction of the change.
     pub(crate) transaction: Transaction,
     triggers: Vec<Trigger>,
-    notifications: usize,
-    merged: usize,
+    queued: Queued,
     audits: Vec<Audit>,
     // Dropped after the transaction.
     locks: Vec<Permit>,
@@ -146,7 +145,7 @@ impl<'a> Evaluating<'a> {
     }
 
     fn new(app: &'a App, transaction: Transaction, locks: Vec<Permit>) -> Self {
-        Self { app, transaction, triggers: vec![], notifications: 0, merged: 0, audits: vec![], locks }
+        Self { app, transaction, triggers: vec![], queued: Queued::default(), audits: vec![], locks }
     }
 
     /// Evaluates the artifacts of an environment after a change of what runs there, except those that keep their verdicts.
@@ -292,15 +291,14 @@ impl<'a> Evaluating<'a> {
                     artifacts,
                     artifacts_total: total,
                 };
-                let content = serde_json::to_string(&content).map_err(Error::Serialize)?;
-                let (environment, name) = (change.environment, (*name).to_owned());
-                events.push(NewEvent { environment, name, trigger, content });
+                self.triggers.push(trigger);
+                let content = EventContent::Environment(content);
+                events.push(NewEvent { environment: change.environment, content });
             }
         }
-        self.triggers.extend(events.iter().map(|event| event.trigger));
         let queued = self.transaction.insert_events(organization, &events, at).await?;
-        self.notifications += queued.notifications;
-        self.merged += queued.merged;
+        self.queued.notifications += queued.notifications;
+        self.queued.merged += queued.merged;
         Ok(())
     }
 
@@ -323,13 +321,7 @@ impl<'a> Evaluating<'a> {
         committed();
         drop(self.locks);
         self.audits.into_iter().for_each(Audit::log);
-        for trigger in self.triggers {
-            self.app.metrics.event(trigger);
-        }
-        self.app.metrics.merged_notifications(self.merged);
-        if self.notifications > 0 {
-            self.app.outbox.notify_one();
-        }
+        self.app.committed(&self.triggers, self.queued);
         Ok(())
     }
 }

@@ -20,8 +20,6 @@ enum CheckpointError {
     Store(#[from] store::Error),
     #[error(transparent)]
     Signing(#[from] SigningError),
-    #[error("failed to encode the checkpoint")]
-    Serialize(#[source] serde_json::Error),
 }
 
 /// Writes checkpoints until `shutdown`.
@@ -64,16 +62,13 @@ async fn write_one(
         organization: organization.clone(),
         checkpoint: checkpoint.clone(),
     };
-    let content = serde_json::to_string(&content).map_err(CheckpointError::Serialize)?;
-    let queued = transaction.insert_checkpoint_event(&organization, content, now).await?;
+    let queued = transaction.insert_checkpoint_event(content, now).await?;
     // Before the commit: no replica writes this checkpoint again. The entries themselves are committed.
     tracing::info!(
         %organization, entries = head.size, checkpoint,
         "checkpoint of the log of {organization}, {} entries: {}", head.size, Escaped(&checkpoint)
     );
     transaction.commit().await?;
-    if queued.notifications > 0 {
-        app.outbox.notify_one();
-    }
+    app.committed(&[], queued);
     Ok(())
 }

@@ -8,10 +8,11 @@ use tokio_util::sync::CancellationToken;
 use super::lease::Task;
 use super::metrics::MAX_ENVIRONMENTS;
 use super::periodic::{Failures, REMINDER_INTERVAL, Ticks};
-use crate::domain::evidence::notification::{Cause, CauseKind, Content};
+use crate::domain::evidence::notification::{Cause, CauseKind, Content, EventContent};
 use crate::domain::model::{Timestamp, Trigger};
 use crate::service::app::App;
 use crate::store::Error;
+use crate::store::events::NewEvent;
 use crate::store::silence::SilenceChange;
 
 /// Checks the environments until `shutdown`.
@@ -45,11 +46,6 @@ async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
 
 /// Records a change and its event.
 async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(), Error> {
-    let (trigger, kind, by) = if change.silent_since.is_none() {
-        (Trigger::SilentEnvironment, CauseKind::Time, None)
-    } else {
-        (Trigger::ReportingEnvironment, CauseKind::Report, change.reported_by.clone())
-    };
     let mut transaction = app.site.store.write().await?;
     if !Task::Silence.lease(app, &mut transaction).await? {
         return Ok(());
@@ -57,28 +53,32 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     let locked = transaction.lock_environment(&change.organization, &change.name).await?;
     let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));
-    let content = Content {
+    if !transaction.record_silence(change, environment.id, at).await? {
+        return Ok(());
+    }
+    let (trigger, cause) = if change.silent_since.is_none() {
+        (Trigger::SilentEnvironment, Cause { kind: CauseKind::Time, by: None })
+    } else {
+        (Trigger::ReportingEnvironment, Cause { kind: CauseKind::Report, by: environment.reported_by })
+    };
+    let event = Content {
         trigger,
         occurred_at: at,
         organization: change.organization.clone(),
         environment: change.name.clone(),
-        snapshot_index: change.snapshot,
-        compliance: change.compliance.as_str().to_owned(),
-        absence: change.absence.clone(),
+        snapshot_index: environment.snapshot,
+        compliance: environment.compliance.as_str().to_owned(),
+        absence: environment.absence,
         silent_since: change.silent_since.or(Some(change.last_at)),
-        cause: Cause { kind, by },
+        cause,
         artifacts: Vec::new(),
         artifacts_total: 0,
     };
-    let event = (trigger, serde_json::to_string(&content).map_err(Error::Serialize)?);
-    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
+    let headline = event.headline();
+    let event = NewEvent { environment: environment.id, content: EventContent::Environment(event) };
+    let queued = transaction.insert_events(&change.organization, &[event], at).await?;
     transaction.commit().await?;
-    let (organization, environment) = (&content.organization, &content.environment);
-    tracing::info!(%organization, %environment, "{}", content.headline());
-    app.metrics.event(trigger);
-    app.metrics.merged_notifications(queued.merged);
-    if queued.notifications > 0 {
-        app.outbox.notify_one();
-    }
+    tracing::info!(organization = %change.organization, environment = %change.name, "{headline}");
+    app.committed(&[trigger], queued);
     Ok(())
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts, Requirements};
+use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::evidence::policy::{Needs, Policy, PolicyVersion};
 use crate::domain::evidence::reason::Reason;
@@ -107,10 +108,9 @@ pub(crate) async fn check_policy(
         Policy::parse(version, &sent.policy_file).map_err(|error| Problem::field("policy_file", &error))?;
     let mut warning = None;
     if let Some(at) = sent.at {
+        let history = transaction.history_at(&organization, environment.id, at).await?;
         let validity = environment.validity(app.site.silent_after);
-        let (_, coverage) =
-            selected_snapshot::history(&mut transaction, (&organization, &environment), validity, at, now)
-                .await?;
+        let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
         warning = coverage.warning();
         if !coverage.has_data() {
             let why = warning.unwrap_or_default();

@@ -13,7 +13,6 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::selected_snapshot::{Content, SelectedSnapshot};
 use crate::service::site::Site;
-use crate::store::Transaction;
 
 /// The differences of two snapshots.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -89,55 +88,41 @@ pub(crate) async fn diff_snapshots(
     };
     let (one, other) = (snapshot("snappish1")?, snapshot("snappish2")?);
     let mut transaction = site.store.read().await?;
-    let one = read(&site, &mut transaction, &organization, &one).await?;
-    let other = read(&site, &mut transaction, &organization, &other).await?;
+    let one = SelectedSnapshot::read(&site, &mut transaction, &organization, &one).await?;
+    let other = SelectedSnapshot::read(&site, &mut transaction, &organization, &other).await?;
     drop(transaction);
     compute(move || axum::Json(SnapshotDiff::new(&one, &other)).into_response()).await
 }
 
-async fn read(
-    site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
-    of: &EnvironmentSnapshot,
-) -> Result<Side, Problem> {
-    let selected =
-        SelectedSnapshot::find(site, transaction, organization, &of.environment, &of.expression).await?;
-    let content = selected.content(transaction, organization).await?;
-    Ok((selected, content))
-}
-
-/// A snapshot and its content.
-type Side = (SelectedSnapshot, Content);
-
 impl<'a> SnapshotDiff<'a> {
-    fn new(one: &'a Side, other: &'a Side) -> Self {
+    fn new(one: &'a SelectedSnapshot, other: &'a SelectedSnapshot) -> Self {
         let mut diff = Self {
             snappish1: DiffSide::of(one),
             snappish2: DiffSide::of(other),
             changed: DiffSide::default(),
             unchanged: DiffSide::default(),
         };
-        for (artifact, (name, pods)) in &one.1.artifacts {
-            if !other.1.artifacts.contains_key(artifact) {
-                diff.snappish1.artifacts.push(DiffArtifact::new(&one.1, *artifact, name, pods, None));
+        let (one, other) = (&one.content, &other.content);
+        for (artifact, (name, pods)) in &one.artifacts {
+            if !other.artifacts.contains_key(artifact) {
+                diff.snappish1.artifacts.push(DiffArtifact::new(one, *artifact, name, pods, None));
             }
         }
-        for (artifact, (name, pods)) in &other.1.artifacts {
-            let before = one.1.artifacts.get(artifact).map(|(_, pods)| pods.len());
+        for (artifact, (name, pods)) in &other.artifacts {
+            let before = one.artifacts.get(artifact).map(|(_, pods)| pods.len());
             let part = match before {
                 None => &mut diff.snappish2,
                 Some(before) if before == pods.len() => &mut diff.unchanged,
                 Some(_) => &mut diff.changed,
             };
-            part.artifacts.push(DiffArtifact::new(&other.1, *artifact, name, pods, before));
+            part.artifacts.push(DiffArtifact::new(other, *artifact, name, pods, before));
         }
         diff
     }
 }
 
 impl DiffSide<'_> {
-    fn of((selected, _): &Side) -> Self {
+    fn of(selected: &SelectedSnapshot) -> Self {
         Self {
             snapshot_id: Some(format!("{}#{}", selected.environment.name, selected.snapshot.number)),
             as_of: Some(selected.at),

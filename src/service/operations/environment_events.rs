@@ -1,29 +1,32 @@
 //! List the events of an environment, and the periods without reports. An extension of the interface.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
+use sqlx::types::Uuid;
 
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::event::AffectedArtifact;
 use crate::domain::evidence::notification::Content;
 use crate::domain::evidence::reason::Reason;
-use crate::domain::model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger};
+use crate::domain::model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger, pluralize};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::snapshot_interval::{EventsLimit, Interval, SnapshotInterval};
+use crate::service::http::snapshot_interval::{EventsLimit, Interval};
 use crate::service::selected_snapshot::environment;
 use crate::service::site::Site;
 use crate::store::Transaction;
 use crate::store::artifact_flows::KnownArtifact;
-use crate::store::overview::EnvironmentOverview;
+use crate::store::timeline::ReportGap;
 
 /// An event of an environment. A text that does not apply is empty.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct EnvironmentEvent {
     environment_name: String,
     /// The snapshot that was current
@@ -77,127 +80,109 @@ pub(crate) async fn list_events(
 ) -> Result<axum::Json<Vec<EnvironmentEvent>>, Problem> {
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     let parameters = Parameters::read_with_lists(&uri, &PARAMETERS, &["repo_name"])?;
-    let (page, interval) = (parameters.page()?, SnapshotInterval::parse(&parameters)?);
+    let (page, interval) =
+        (parameters.page()?, parameters.parsed::<Interval>("interval")?.unwrap_or_default());
+    let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let (now, mut transaction) = (site.now(), site.store.read().await?);
     let environment = environment(&mut transaction, &organization, &name).await?;
     let available = transaction.available_snapshots(&organization, environment.id).await?;
     let numbers = interval.numbers(&name, environment.snapshot, &available)?;
-    let span =
-        Span::read(&mut transaction, (&organization, &environment), (&interval, numbers), &parameters, now)
-            .await?;
+    let of_interval = (!interval.is_whole()).then_some(numbers);
+    let times = times(&mut transaction, &organization, environment.id, of_interval, &parameters, now).await?;
     let wanted =
         artifacts_of_repositories(&mut transaction, &organization, parameters.all("repo_name")).await?;
 
     // The event before the page limits the gaps of the page.
     let before = i64::from(page.offset() > 0);
     let range = (page.offset() - before, page.size() + before);
-    let mut events = transaction
-        .events(&organization, environment.id, (span.from, span.until), interval.is_reversed, range)
-        .await?;
+    let mut events =
+        transaction.events(&organization, environment.id, times.clone(), is_reversed, range).await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
     let is_last_page = i64::try_from(events.len()).is_ok_and(|count| count < range.1);
     let end = events.last().filter(|_| !is_last_page).map(|event| event.occurred_at);
     let start = (before > 0).then(|| events.remove(0).occurred_at);
-    let (from, until) = if interval.is_reversed { (start, end) } else { (end, start) };
+    let (from, until) = if is_reversed { (start, end) } else { (end, start) };
     let mut silences = Vec::new();
-    let gaps = (from.unwrap_or(span.from), until.unwrap_or(span.until));
-    for (snapshot, from, to) in transaction.gaps_ended(&organization, environment.id, gaps).await? {
+    let gaps = from.unwrap_or(times.start)..until.unwrap_or(times.end);
+    for (snapshot, ReportGap { from, to }) in
+        transaction.gaps_ended(&organization, environment.id, gaps).await?
+    {
         let description = format!("no reports from {from} to {to}: what ran is unknown");
         silences.push(EnvironmentEvent::new(name.as_str(), "gap", description, to, snapshot));
     }
     let validity = environment.validity(site.silent_after);
-    let is_silent = validity.is_silent(now) && until.is_none() && span.until > now;
+    let is_silent = validity.is_silent(now) && until.is_none() && times.end > now;
     if let Some(since) = validity.last_report_at.filter(|_| is_silent) {
         let description = format!("no reports since {since}: what runs is unknown");
         silences.push(EnvironmentEvent::new(name.as_str(), "silent", description, now, environment.snapshot));
     }
-    let horizon = available.horizon_at.filter(|horizon| from.is_none() && span.from < *horizon);
-    if let Some(horizon) = horizon {
+    if let Some(horizon) = available.horizon_at.filter(|at| from.is_none() && times.start < *at) {
         let description = format!("events before {horizon} were removed by retention");
         silences.push(EnvironmentEvent::new(name.as_str(), "removed", description, horizon, numbers.0));
     }
-    let artifacts =
-        events.iter().flat_map(|event| event.artifacts.iter().map(|artifact| artifact.fingerprint));
+    let artifacts = events.iter().flat_map(|event| &event.artifacts).map(|artifact| artifact.fingerprint);
     let known = transaction.known_artifacts(&organization, &artifacts.collect()).await?;
     drop(transaction);
 
+    if is_reversed {
+        events.reverse();
+    }
     let listed = events.iter().flat_map(|event| EnvironmentEvent::list(event, &known));
     let is_wanted =
         |event: &EnvironmentEvent| wanted.as_ref().is_none_or(|wanted| wanted.contains(&event.sha256));
-    let listed = listed.filter(is_wanted);
     // In a stable order: reports resume before the events of the first one.
-    let mut listed: Vec<_> = if interval.is_reversed {
-        silences.into_iter().chain(listed).collect()
-    } else {
-        listed.chain(silences).collect()
-    };
-    listed.sort_by(|one, other| {
-        let order = one.reported_at.cmp(&other.reported_at);
-        if interval.is_reversed { order } else { order.reverse() }
-    });
+    let mut listed: Vec<_> = listed.filter(is_wanted).chain(silences).collect();
+    listed.sort_by_key(|event| Reverse(event.reported_at));
+    if is_reversed {
+        listed.reverse();
+    }
     Ok(axum::Json(listed))
 }
 
-/// The requested times.
-struct Span {
-    /// Inclusive.
-    from: Timestamp,
-    /// Exclusive.
-    until: Timestamp,
-}
-
-impl Span {
-    /// Intersects the interval with the other limits.
-    async fn read(
-        transaction: &mut Transaction,
-        (organization, environment): (&str, &EnvironmentOverview),
-        (interval, (first, last)): (&SnapshotInterval, (i64, i64)),
-        parameters: &Parameters,
-        now: Timestamp,
-    ) -> Result<Self, Problem> {
-        let after = |at: Timestamp| at.after(Some(at));
-        let mut span = Self { from: Timestamp::EPOCH, until: after(now) };
-        if first > last {
-            span.until = span.from;
-            return Ok(span);
-        }
-        let mut limits = Vec::new();
-        for parameter in ["start", "end"] {
-            let of_interval = match parameter {
-                "start" if !interval.is_whole() => Some(first),
-                "end" if !interval.includes_latest(environment.snapshot) => Some(last),
-                _ => None,
-            };
-            limits.extend(of_interval.map(|number| (parameter, EventsLimit::Snapshot(number))));
-            limits.extend(parameters.parsed(parameter)?.map(|limit| (parameter, limit)));
-            let name = format!("{parameter}_ts");
-            if let Some(seconds) = parameters.parsed::<f64>(&name)? {
-                let at = Timestamp::from_seconds(seconds);
-                let at = at.ok_or_else(|| Problem::field(name, "expected seconds since 1970"))?;
-                limits.push((parameter, EventsLimit::Time(PointInTime::Absolute(at))));
-            }
-        }
-        for (parameter, limit) in limits {
-            let (from, until) = match limit {
-                EventsLimit::Time(time) => (time.resolve(now), after(time.resolve(now))),
+/// The requested times: those of the snapshots of an interval, within the other limits.
+async fn times(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    interval: Option<(i64, i64)>,
+    parameters: &Parameters,
+    now: Timestamp,
+) -> Result<Range<Timestamp>, Problem> {
+    let after = |at: Timestamp| at.after(Some(at));
+    let mut times = Timestamp::EPOCH..after(now);
+    if interval.is_some_and(|(first, last)| first > last) {
+        return Ok(Timestamp::EPOCH..Timestamp::EPOCH);
+    }
+    for (parameter, number) in [("start", interval.map(|ends| ends.0)), ("end", interval.map(|ends| ends.1))]
+    {
+        let name = format!("{parameter}_ts");
+        let seconds = parameters.parsed::<f64>(&name)?.map(|seconds| {
+            let at = Timestamp::from_seconds(seconds);
+            at.ok_or_else(|| Problem::field(name, "expected seconds since 1970"))
+        });
+        let at = seconds.transpose()?.map(|at| EventsLimit::Time(PointInTime::Absolute(at)));
+        let limits = [number.map(EventsLimit::Snapshot), parameters.parsed(parameter)?, at];
+        for limit in limits.into_iter().flatten() {
+            let Range { start, end } = match limit {
+                EventsLimit::Time(time) => time.resolve(now)..after(time.resolve(now)),
                 EventsLimit::Snapshot(number) => {
                     let found =
-                        transaction.snapshots(organization, environment.id, (number, number)).await?.pop();
-                    let not_found =
-                        || Problem::field(parameter, "expected the number of an available snapshot");
-                    let snapshot = found.ok_or_else(not_found)?;
-                    (snapshot.received_at, snapshot.superseded_at.unwrap_or(span.until))
+                        transaction.snapshots(organization, environment, (number, number)).await?.pop();
+                    let snapshot = found.ok_or_else(|| {
+                        Problem::field(parameter, "expected the number of an available snapshot")
+                    })?;
+                    snapshot.received_at..snapshot.superseded_at.unwrap_or(times.end)
                 }
             };
             match parameter {
-                "start" => span.from = span.from.max(from),
-                _ => span.until = span.until.min(until),
+                "start" => times.start = times.start.max(start),
+                _ => times.end = times.end.min(end),
             }
         }
-        Ok(span)
     }
+    Ok(times)
 }
 
 /// The fingerprints of the artifacts of these repositories; `None` without any repository.
@@ -232,15 +217,10 @@ impl EnvironmentEvent {
         Self {
             environment_name: environment.to_owned(),
             snapshot_index,
-            artifact_name: String::new(),
-            sha256: String::new(),
             description,
             reported_at,
-            pipeline: String::new(),
-            reasons: Vec::new(),
-            artifact_compliance: None,
-            snapshot_compliance: None,
             kind,
+            ..Self::default()
         }
     }
 
@@ -251,21 +231,6 @@ impl EnvironmentEvent {
             snapshot_compliance: is_compliant(&event.compliance),
             ..Self::new(&event.environment, kind, description, event.occurred_at, event.snapshot_index)
         };
-        match event.trigger {
-            Trigger::NonCompliantEnvironment => {
-                let artifacts = match event.artifacts_total {
-                    1 => "1 artifact is".to_owned(),
-                    several => format!("{several} artifacts are"),
-                };
-                let description = format!("the environment became non-compliant: {artifacts} not compliant");
-                return vec![of_environment("environment-non-compliant", description)];
-            }
-            Trigger::CompliantEnvironment => {
-                let description = "the environment became compliant".to_owned();
-                return vec![of_environment("environment-compliant", description)];
-            }
-            _ => {}
-        }
         let affected = |artifact: &AffectedArtifact| {
             let compliance = is_compliant(&artifact.compliance);
             let kind = match event.trigger {
@@ -275,29 +240,35 @@ impl EnvironmentEvent {
                 Trigger::AllowedArtifact => "allowed",
                 _ => "changed",
             };
+            let flow = known.get(&artifact.fingerprint).and_then(KnownArtifact::flow);
             Self {
                 artifact_name: artifact.name.clone(),
                 sha256: artifact.fingerprint.to_string(),
-                pipeline: known
-                    .get(&artifact.fingerprint)
-                    .and_then(KnownArtifact::flow)
-                    .unwrap_or_default()
-                    .to_owned(),
+                pipeline: flow.unwrap_or_default().to_owned(),
                 reasons: artifact.reasons.iter().map(Reason::with_text).collect(),
                 artifact_compliance: compliance,
                 ..of_environment(kind, description(event.trigger, artifact))
             }
         };
-        event.artifacts.iter().map(affected).collect()
+        let total = event.artifacts_total;
+        match event.trigger {
+            Trigger::NonCompliantEnvironment => {
+                let (artifacts, are) =
+                    (pluralize(total as u64, "artifact"), if total == 1 { "is" } else { "are" });
+                let description =
+                    format!("the environment became non-compliant: {artifacts} {are} not compliant");
+                vec![of_environment("environment-non-compliant", description)]
+            }
+            Trigger::CompliantEnvironment => {
+                vec![of_environment("environment-compliant", "the environment became compliant".to_owned())]
+            }
+            _ => event.artifacts.iter().map(affected).collect(),
+        }
     }
 }
 
 fn is_compliant(compliance: &str) -> Option<bool> {
-    match compliance.parse() {
-        Ok(Compliance::Compliant) => Some(true),
-        Ok(Compliance::NonCompliant) => Some(false),
-        _ => None,
-    }
+    (compliance != Compliance::Unknown.as_str()).then(|| compliance == Compliance::Compliant.as_str())
 }
 
 /// The number of pods before and after, in the words of the public client.
@@ -306,8 +277,7 @@ fn description(trigger: Trigger, artifact: &AffectedArtifact) -> String {
     if trigger == Trigger::AllowedArtifact {
         return "the artifact was added to the allow-list".to_owned();
     }
-    let count = before.abs_diff(after);
-    let instances = if count == 1 { "instance" } else { "instances" };
+    let instances = pluralize(before.abs_diff(after), "instance");
     let change = if after > before { "started" } else { "stopped" };
-    format!("{count} {instances} {change} running (from {before} to {after})")
+    format!("{instances} {change} running (from {before} to {after})")
 }

@@ -12,7 +12,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::snapshot::report::Pod;
-use crate::domain::model::{EnvironmentName, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
+use crate::domain::model::{EnvironmentSnapshot, Fingerprint, OwnerReference, SnapshotExpression, Timestamp};
 use crate::service::access::{Admitted, ReadEnvironment};
 use crate::service::blocking::compute;
 use crate::service::http::links::Links;
@@ -51,7 +51,6 @@ pub(crate) struct SnapshotContent<'a> {
 #[derive(Debug)]
 struct RunningArtifacts<'a> {
     selected: &'a SelectedSnapshot,
-    content: &'a Content,
     /// The artifacts that started with the snapshot.
     started: &'a BTreeSet<Fingerprint>,
     links: &'a Links,
@@ -135,23 +134,20 @@ pub(crate) async fn get_snapshot(
     Admitted { organization, rest: (name, expression), .. }: Admitted<ReadEnvironment, (String, String)>,
     uri: Uri,
 ) -> Result<Response, Problem> {
-    let name: EnvironmentName = Problem::parse("env_name", &name)?;
-    let expression: SnapshotExpression = Problem::parse("snapshot", &expression)?;
+    let (environment, expression) =
+        (Problem::parse("env_name", &name)?, Problem::parse("snapshot", &expression)?);
+    let of = EnvironmentSnapshot { environment, expression };
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let selected = SelectedSnapshot::find(&site, &mut transaction, &organization, &name, &expression).await?;
-    let content = selected.content(&mut transaction, &organization).await?;
-    let number = (selected.snapshot.number, selected.snapshot.number);
-    let received = (selected.snapshot.received_at, selected.snapshot.received_at);
-    let changes =
-        transaction.changes(&organization, selected.environment.id, number, received, i64::MAX).await?;
+    let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
+    let snapshot = std::slice::from_ref(&selected.snapshot);
+    let changes = transaction.changes(&organization, selected.environment.id, snapshot, usize::MAX).await?;
     drop(transaction);
     compute(move || {
         let started =
             changes.into_iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
         let artifacts = RunningArtifacts {
             selected: &selected,
-            content: &content,
             started: &started,
             links: &site.links,
             organization: &organization,
@@ -163,11 +159,11 @@ pub(crate) async fn get_snapshot(
 
 impl<'a> SnapshotContent<'a> {
     fn new(artifacts: RunningArtifacts<'a>) -> Self {
-        let RunningArtifacts { selected, content, links, organization, .. } = artifacts;
-        let compliance = selected.environment_compliance(content);
+        let RunningArtifacts { selected, links, organization, .. } = artifacts;
+        let compliance = selected.environment_compliance();
         let mut counts = BTreeMap::from([("true", 0), ("false", 0), ("null", 0)]);
-        for artifact in content.artifacts.keys() {
-            let count = match selected.compliance(content, artifact) {
+        for artifact in selected.content.artifacts.keys() {
+            let count = match selected.compliance(artifact) {
                 Compliance::Compliant => "true",
                 Compliance::NonCompliant => "false",
                 Compliance::Unknown => "null",
@@ -195,15 +191,15 @@ impl<'a> SnapshotContent<'a> {
 
 impl Serialize for RunningArtifacts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let artifacts = self.content.artifacts.iter();
+        let artifacts = self.selected.content.artifacts.iter();
         serializer.collect_seq(artifacts.map(|(artifact, (name, pods))| self.artifact(*artifact, name, pods)))
     }
 }
 
 impl<'a> RunningArtifacts<'a> {
     fn artifact(&self, artifact: Fingerprint, name: &'a str, pods: &'a [Pod]) -> RunningArtifact<'a> {
-        let content = self.content;
-        let compliance = self.selected.compliance(content, &artifact);
+        let content = &self.selected.content;
+        let compliance = self.selected.compliance(&artifact);
         let has_started = self.started.contains(&artifact);
         let annotation = Annotation {
             kind: match compliance {

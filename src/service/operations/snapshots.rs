@@ -9,10 +9,10 @@ use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::http::snapshot_interval::{Interval, SnapshotInterval};
-use crate::service::intervals::{self, CurrentPeriod, ReportGap};
+use crate::service::http::snapshot_interval::Interval;
 use crate::service::selected_snapshot::environment;
 use crate::service::site::Site;
+use crate::store::timeline::ReportGap;
 
 /// A snapshot in a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -60,27 +60,28 @@ pub(crate) async fn list_snapshots(
 ) -> Result<axum::Json<Vec<ListedSnapshot>>, Problem> {
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     let parameters = Parameters::read(&uri, &["interval", "reverse", "page", "per_page"])?;
-    let (page, interval) = (parameters.page()?, SnapshotInterval::parse(&parameters)?);
+    let (page, interval) =
+        (parameters.page()?, parameters.parsed::<Interval>("interval")?.unwrap_or_default());
+    let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let mut transaction = site.store.read().await?;
     let environment = environment(&mut transaction, &organization, &name).await?;
     let available = transaction.available_snapshots(&organization, environment.id).await?;
     let (first, last) = interval.numbers(&name, environment.snapshot, &available)?;
-    let (from, to) = if interval.is_reversed {
+    let (from, to) = if is_reversed {
         let from = first.saturating_add(page.offset());
         (from, last.min(from.saturating_add(page.size() - 1)))
     } else {
         let to = last.saturating_sub(page.offset());
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
-    let mut snapshots =
-        intervals::snapshots(&mut transaction, &organization, environment.id, (from, to)).await?;
+    let mut snapshots = transaction.snapshots(&organization, environment.id, (from, to)).await?;
     drop(transaction);
-    if interval.is_reversed {
+    if is_reversed {
         snapshots.reverse();
     }
     let (now, validity) = (site.now(), environment.validity(site.silent_after));
-    let listed = snapshots.into_iter().map(|(snapshot, gaps)| {
-        let period = CurrentPeriod::new(&snapshot, &gaps, &validity, now);
+    let listed = snapshots.into_iter().map(|snapshot| {
+        let ended_at = snapshot.ended_at(&validity, now);
         let compliance = if snapshot.number == environment.snapshot {
             Some(environment.compliance.confirmed(validity.is_valid(now)))
         } else {
@@ -89,12 +90,12 @@ pub(crate) async fn list_snapshots(
         ListedSnapshot {
             index: snapshot.number,
             from: snapshot.received_at,
-            to: period.end.unwrap_or(Timestamp::EPOCH),
+            to: ended_at.unwrap_or(Timestamp::EPOCH),
             compliant: compliance == Some(Compliance::Compliant),
             compliance: compliance.map(Compliance::as_str),
-            duration: period.duration.as_secs(),
+            duration: snapshot.duration(ended_at, now).as_secs(),
             reported_by: snapshot.reported_by,
-            gaps: gaps.at_end.into_iter().chain(gaps.within).collect(),
+            gaps: snapshot.gaps,
             earlier_removed: snapshot.number > 1 && available.first == Some(snapshot.number),
         }
     });

@@ -8,13 +8,12 @@ use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT_V
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::PolicyVersion;
 use crate::domain::evidence::reason::Reason;
-use crate::domain::model::{EnvironmentName, Fingerprint, SnapshotExpression};
+use crate::domain::model::{EnvironmentSnapshot, Fingerprint, SnapshotExpression};
 use crate::service::access::{Admitted, Read};
 use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
-use crate::service::intervals::{self, ReportGap, SnapshotGaps};
-use crate::service::selected_snapshot::{Content, SelectedSnapshot};
+use crate::service::selected_snapshot::SelectedSnapshot;
 use crate::service::site::Site;
 
 /// Export what ran as an in-toto statement in a DSSE envelope, signed by the service. Not in the interface.
@@ -33,25 +32,23 @@ pub(crate) async fn export_statement(
     Admitted { organization, rest: (name, expression), .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Envelope>, Problem> {
-    let name: EnvironmentName = Problem::parse("env_name", &name)?;
-    let expression: SnapshotExpression = Problem::parse("snapshot", &expression)?;
+    let (environment, expression) =
+        (Problem::parse("env_name", &name)?, Problem::parse("snapshot", &expression)?);
+    let of = EnvironmentSnapshot { environment, expression };
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let selected = SelectedSnapshot::find(&site, &mut transaction, &organization, &name, &expression).await?;
-    let content = selected.content(&mut transaction, &organization).await?;
-    let policies = transaction.policies_at(&organization, name.as_str(), selected.at).await?;
-    let number = selected.snapshot.number;
-    let environment = selected.environment.id;
-    let gaps = intervals::snapshots(&mut transaction, &organization, environment, (number, number)).await?;
+    let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
+    let policies = transaction.policies_at(&organization, of.environment.as_str(), selected.at).await?;
     drop(transaction);
-    if content.artifacts.is_empty() {
-        let problem =
-            format!("no artifact ran in environment \"{name}\" at {}: a statement needs one", selected.at);
+    if selected.content.artifacts.is_empty() {
+        let problem = format!(
+            "no artifact ran in environment \"{}\" at {}: a statement needs one",
+            of.environment, selected.at
+        );
         return Err(Problem::not_found(problem));
     }
-    let gaps = gaps.into_iter().map(|(_, gaps)| gaps).next_back().unwrap_or_default();
     let sign = move || {
-        let statement = statement(&site, &organization, &selected, &content, &policies, gaps);
+        let statement = statement(&site, &organization, &selected, &policies);
         site.log_signer.sign_statement(statement.to_string().as_bytes())
     };
     // Many artifacts take long to write: use a blocking thread.
@@ -66,11 +63,9 @@ fn statement(
     site: &Site,
     organization: &str,
     selected: &SelectedSnapshot,
-    content: &Content,
     policies: &[(PolicyVersion, Fingerprint)],
-    gaps: SnapshotGaps,
 ) -> Value {
-    let snapshot = &selected.snapshot;
+    let (snapshot, content) = (&selected.snapshot, &selected.content);
     let digest = |sha256: &Fingerprint| json!({ "sha256": sha256 });
     let subject = content.artifacts.iter();
     let subject = subject.map(|(artifact, (name, _))| json!({"name": name, "digest": digest(artifact)}));
@@ -79,7 +74,7 @@ fn statement(
         let reasons = content.verdicts.get(artifact).map_or(&[][..], |verdict| &verdict.reasons);
         json!({
             "name": name, "digest": digest(artifact), "pods": pods.len(),
-            "compliance": selected.compliance(content, artifact).as_str(),
+            "compliance": selected.compliance(artifact).as_str(),
             "reasons": reasons.iter().map(Reason::with_text).collect::<Vec<_>>(),
             "flow": known.and_then(|known| known.flow()),
             "commit": known.and_then(|known| known.commit(None).0),
@@ -88,8 +83,8 @@ fn statement(
     let policies = policies.iter().map(
         |(policy, sha256)| json!({"name": policy.name, "version": policy.version, "digest": digest(sha256)}),
     );
-    let gaps = gaps.at_end.into_iter().chain(gaps.within);
-    let gaps = gaps.map(|ReportGap { from, to }| json!({"from": from.iso_8601(), "to": to.iso_8601()}));
+    let gaps = snapshot.gaps.iter();
+    let gaps = gaps.map(|gap| json!({"from": gap.from.iso_8601(), "to": gap.to.iso_8601()}));
     json!({
         "_type": STATEMENT_V1,
         "subject": subject.collect::<Vec<_>>(),
@@ -106,7 +101,7 @@ fn statement(
             "isComplete": selected.coverage == HistoryCoverage::Known,
             "warning": selected.coverage.warning(),
             "gaps": gaps.collect::<Vec<_>>(),
-            "compliance": selected.environment_compliance(content).as_str(),
+            "compliance": selected.environment_compliance().as_str(),
             "policies": policies.collect::<Vec<_>>(),
             "artifacts": artifacts.collect::<Vec<_>>(),
         },

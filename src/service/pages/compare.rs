@@ -22,7 +22,6 @@ use crate::domain::model::Timestamp;
 use crate::service::blocking::compute;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::intervals::{self, SnapshotGaps, view_time};
 use crate::service::selected_snapshot::Content;
 use crate::service::site::PageSite;
 use crate::store::Transaction;
@@ -41,7 +40,6 @@ struct ComparisonQuery {
 /// A snapshot and its content.
 struct Side {
     snapshot: Snapshot,
-    gaps: SnapshotGaps,
     /// The time for which the content is read.
     at: Timestamp,
     /// Whether that time is not in a gap.
@@ -162,16 +160,14 @@ impl Side {
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         // Retention may remove a snapshot before an earlier one.
-        let (snapshot, gaps) = intervals::snapshots(transaction, organization, environment, (number, number))
-            .await?
-            .pop()
-            .ok_or(Refusal::NotFound)?;
-        let at = view_time(&snapshot, available);
+        let snapshot = transaction.snapshots(organization, environment, (number, number)).await?.pop();
+        let snapshot = snapshot.ok_or(Refusal::NotFound)?;
+        let at = available.view_time(&snapshot);
         let content = Content::read(transaction, organization, environment, at).await?;
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
-            || transaction.history_at(organization, environment, at).await?.gap_from.is_none();
-        Ok(Self { snapshot, gaps, at, is_confirmed, content })
+            || transaction.history_at(organization, environment, at).await?.gap.is_none();
+        Ok(Self { snapshot, at, is_confirmed, content })
     }
 
     fn verdicts(&self) -> Verdicts<'_> {
@@ -207,7 +203,7 @@ impl Comparison<'_> {
             @if from == to { p { "Both are the same snapshot." } }
             ul.counts aria-label="Differences" {
                 @for difference in Difference::ALL {
-                    @let total = i64::try_from(total(&rows, difference)).unwrap_or(i64::MAX);
+                    @let total = total(&rows, difference);
                     li {
                         @if total > 0 {
                             @let is_selected = (self.query.only == Some(difference)).then_some("true");
@@ -246,15 +242,14 @@ impl Comparison<'_> {
     }
 
     fn side(&self, side: &Side) -> Markup {
-        let Side { snapshot, gaps, at, content, .. } = side;
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        let artifacts = count(number(content.artifacts.len()), "artifact", "artifacts");
+        let Side { snapshot, at, content, .. } = side;
+        let artifacts = count(content.artifacts.len(), "artifact", "artifacts");
         html! {
             article.snapshot {
                 h2 { "Snapshot " (snapshot.number) " " (status_badge(snapshot)) }
-                (facts(snapshot, gaps, self.status))
+                (facts(snapshot, self.status))
                 p {
-                    (artifacts) " in " (count(number(content.pods), "pod", "pods"))
+                    (artifacts) " in " (count(content.pods, "pod", "pods"))
                     " at " (timestamp(*at))
                 }
                 p { a href=(self.links.at(*at)) { "Running artifacts" } }

@@ -29,7 +29,6 @@ use crate::domain::evidence::policy::Policy;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::blocking::compute;
 use crate::service::evaluation::inputs::Inputs;
-use crate::service::selected_snapshot::history;
 use crate::service::site::{PageSite, Site};
 use crate::store::environment_contents::PodGroup;
 use crate::store::overview::EnvironmentOverview;
@@ -79,7 +78,11 @@ pub(super) async fn page(
         transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
     let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
-        Some(at) => Some(read_past(&mut transaction, (&organization, &environment), status, at).await?),
+        Some(at) => {
+            let history = transaction.history_at(&organization, environment.id, at).await?;
+            let coverage = HistoryCoverage::new(at, now, &history, status.validity.silent_after);
+            Some(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
+        }
         None => None,
     };
     let groups = match past {
@@ -164,17 +167,6 @@ fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Optio
         None if last > 0 => snapshot("-1", ""),
         _ => Alternate::new(site, &["environments", organization, name], &[], &["get", "environment", name]),
     }
-}
-
-async fn read_past(
-    transaction: &mut Transaction,
-    (organization, environment): (&str, &EnvironmentOverview),
-    status: CurrentStatus,
-    at: Timestamp,
-) -> Result<Past, store::Error> {
-    let (history, coverage) =
-        history(transaction, (organization, environment), status.validity, at, status.now).await?;
-    Ok(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
 }
 
 /// Evaluates the artifacts of a page of the past by the current policies and evidence.

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
-use sqlx::types::Uuid;
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
@@ -13,17 +12,11 @@ use super::parts::pagination::{requested_page, snapshot_page};
 use super::parts::refusal::Refusal;
 use super::parts::snapshot::{comparison_form, facts, status_badge};
 use super::parts::urls::{EnvironmentLinks, artifact_link};
-use super::pure::changes::{
-    ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, TimelineRows, snapshot_changes,
-};
+use super::pure::changes::{ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, by_snapshot};
 use super::session::OrganizationPage;
 use crate::service::http::parameters::Parameters;
-use crate::service::intervals::{self, ReportGap, SnapshotGaps, view_time};
 use crate::service::site::PageSite;
-use crate::store;
-use crate::store::Transaction;
-use crate::store::search::Artifact;
-use crate::store::timeline::{AvailableSnapshots, Snapshot};
+use crate::store::timeline::{AvailableSnapshots, ReportGap, Snapshot};
 
 /// A page of the timeline.
 pub(super) async fn page(
@@ -38,7 +31,9 @@ pub(super) async fn page(
     let available = transaction.available_snapshots(&organization, environment.id).await?;
     let last = environment.snapshot;
     let (pagination, numbers) = snapshot_page(available.first.unwrap_or(last), last, requested);
-    let rows = read_rows(&mut transaction, (&organization, environment.id), numbers).await?;
+    let snapshots = transaction.snapshots(&organization, environment.id, numbers).await?;
+    let changes = transaction.changes(&organization, environment.id, &snapshots, MAX_LISTED).await?;
+    let scalings = transaction.scalings(&organization, environment.id, numbers, MAX_SCALINGS).await?;
     drop(transaction);
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
     let timeline = Timeline {
@@ -47,7 +42,7 @@ pub(super) async fn page(
         last,
         status,
     };
-    let changes = snapshot_changes(rows, &available);
+    let mut changes = by_snapshot(changes, &scalings);
     let content = html! {
         h1 { (text(&name)) ": timeline" }
         @if let Some(first) = available.first {
@@ -65,12 +60,14 @@ pub(super) async fn page(
                         }
                     }
                 }
-                @for change in &changes {
-                    @if let Some(gap) = change.gaps.at_end { li.gap { (gap_at_end(gap)) } }
-                    li { (timeline.snapshot(change)) }
+                @for snapshot in &snapshots {
+                    @if let Some(gap) = snapshot.gap_at_end() {
+                        li.gap { p.warning { (gap_text(gap)) " The running artifacts are unknown." } }
+                    }
+                    li { (timeline.snapshot(snapshot, &changes.remove(&snapshot.number).unwrap_or_default())) }
                 }
             }
-            @if pagination.page == pagination.pages { (timeline.end_note(changes.last())) }
+            @if pagination.page == pagination.pages { (timeline.end_note(snapshots.last())) }
             (pagination.links(|page| timeline.links.timeline(page)))
         } @else {
             p { "No snapshots: this environment was never reported." }
@@ -87,21 +84,6 @@ pub(super) async fn page(
     Ok(layout::page_with_navigation(&site, "Timeline", Some(&user), navigation, &content))
 }
 
-async fn read_rows(
-    transaction: &mut Transaction,
-    (organization, environment): (&str, Uuid),
-    numbers: (i64, i64),
-) -> Result<TimelineRows, store::Error> {
-    let snapshots = intervals::snapshots(transaction, organization, environment, numbers).await?;
-    let received = |snapshot: Option<&(Snapshot, SnapshotGaps)>| snapshot.map(|one| one.0.received_at);
-    let changes = match received(snapshots.last()).zip(received(snapshots.first())) {
-        Some(times) => transaction.changes(organization, environment, numbers, times, MAX_LISTED).await?,
-        None => Vec::new(),
-    };
-    let scalings = transaction.scalings(organization, environment, numbers, MAX_SCALINGS).await?;
-    Ok(TimelineRows { snapshots, changes, scalings })
-}
-
 /// Values that all entries of the timeline share.
 #[derive(Clone, Copy)]
 struct Timeline<'a> {
@@ -112,24 +94,27 @@ struct Timeline<'a> {
 }
 
 impl Timeline<'_> {
-    fn snapshot(&self, changes: &SnapshotChanges) -> Markup {
-        let SnapshotChanges { snapshot, started, exited, scaled, truncated_to, gaps } = changes;
+    fn snapshot(&self, snapshot: &Snapshot, changes: &SnapshotChanges) -> Markup {
+        let SnapshotChanges { started, exited, scaled, truncated_to } = changes;
         let number = snapshot.number;
         let before =
             Some(number - 1).filter(|before| self.available.first.is_some_and(|first| first <= *before));
-        let at = self.links.at(view_time(snapshot, &self.available));
+        let at = self.links.at(self.available.view_time(snapshot));
         // The comparison shows the rest of a long list.
         let rest = before.map_or(at.clone(), |before| self.links.comparison(before, number));
         html! {
             article.snapshot id={ "snapshot-" (number) } aria-labelledby={ "number-" (number) } {
                 h2 { span id={ "number-" (number) } { "Snapshot " (number) } " " (status_badge(snapshot)) }
-                (facts(snapshot, gaps, self.status))
+                (facts(snapshot, self.status))
                 div.changes {
-                    (self.artifacts("Started", Some(started), &rest))
-                    @if number > 1 { (self.artifacts("Exited", exited.as_ref(), &rest)) }
+                    (self.artifacts("Started", started, &rest))
+                    @if number > 1 {
+                        @if self.available.has_exits(snapshot) { (self.artifacts("Exited", exited, &rest)) }
+                        @else { div { h3 { "Exited" } p { "Removed by retention." } } }
+                    }
                     (self.scaled(scaled, *truncated_to, &at))
                 }
-                (gaps_within(gaps))
+                (gaps_within(snapshot))
                 p.links {
                     a href=(at) { "Running artifacts" }
                     @if let Some(before) = before {
@@ -143,46 +128,29 @@ impl Timeline<'_> {
         }
     }
 
-    /// A list of artifacts; `None` if the retention has removed it.
-    fn artifacts(&self, title: &str, list: Option<&ArtifactList>, rest: &str) -> Markup {
+    fn artifacts(&self, title: &str, list: &ArtifactList, rest: &str) -> Markup {
         let EnvironmentLinks { site, organization, .. } = self.links;
-        html! {
-            @match list {
-                Some(ArtifactList { total: 0, .. }) => {}
-                Some(ArtifactList { artifacts, total }) => div {
-                    h3 { (title) " " (total) }
-                    ul.plain {
-                        @for artifact in artifacts { li { (artifact_link(site, organization, artifact)) } }
-                        (rest_link(*total, artifacts.len(), rest))
-                    }
-                }
-                None => div { h3 { (title) } p { "Removed by retention." } }
-            }
-        }
+        let artifacts = list.artifacts.iter().map(|artifact| artifact_link(site, organization, artifact));
+        html! { @if list.total > 0 { div { (truncated_list(title, list.total, artifacts, rest)) } } }
     }
 
-    fn scaled(&self, scaled: &[Scaling], truncated_to: Option<i64>, rest: &str) -> Markup {
+    fn scaled(&self, scaled: &[Scaling], truncated_to: Option<usize>, rest: &str) -> Markup {
         let total = i64::try_from(scaled.len()).unwrap_or(i64::MAX);
-        let listed = usize::try_from(MAX_LISTED).unwrap_or_default();
+        let item = |scaling: &Scaling| {
+            let Scaling { artifact, before, after, steps } = scaling;
+            html! {
+                (artifact_link(self.links.site, self.links.organization, artifact)) ": "
+                @if before == after { (count(*after, "pod", "pods")) ", unchanged after " (steps) " steps" }
+                @else {
+                    (before) " → " (count(*after, "pod", "pods"))
+                    @if *steps > 1 { ", in " (steps) " steps" }
+                }
+            }
+        };
         html! {
             @if total > 0 {
                 div {
-                    h3 { "Scaled " (total) }
-                    ul.plain {
-                        @for Scaling { artifact: fingerprint, name, before, after, steps } in scaled.iter().take(listed) {
-                            li {
-                                (artifact_link(self.links.site, self.links.organization,
-                                    &Artifact { fingerprint: *fingerprint, name: name.clone() }))
-                                ": "
-                                @if before == after { (count(*after, "pod", "pods")) ", unchanged after " (steps) " steps" }
-                                @else {
-                                    (before) " → " (count(*after, "pod", "pods"))
-                                    @if *steps > 1 { ", in " (steps) " steps" }
-                                }
-                            }
-                        }
-                        (rest_link(total, total.min(MAX_LISTED).try_into().unwrap_or_default(), rest))
-                    }
+                    (truncated_list("Scaled", total, scaled.iter().take(MAX_LISTED).map(item), rest))
                     @if let Some(times) = truncated_to {
                         p.reason { "Only the latest " (count(times, "change", "changes")) " are included." }
                     }
@@ -192,7 +160,7 @@ impl Timeline<'_> {
     }
 
     /// The reason why the timeline ends.
-    fn end_note(&self, first: Option<&SnapshotChanges>) -> Markup {
+    fn end_note(&self, first: Option<&Snapshot>) -> Markup {
         let removed_before =
             self.available.horizon_at.filter(|_| self.available.first.is_some_and(|first| first > 1));
         html! {
@@ -203,8 +171,8 @@ impl Timeline<'_> {
                         " were removed by retention."
                     }
                     (None, Some(first)) => {
-                        "The first report was received at " (timestamp(first.snapshot.received_at)) "."
-                        @if let Some(horizon) = self.available.horizon_at.filter(|at| *at > first.snapshot.received_at) {
+                        "The first report was received at " (timestamp(first.received_at)) "."
+                        @if let Some(horizon) = self.available.horizon_at.filter(|at| *at > first.received_at) {
                             " Gaps before " (timestamp(horizon)) " were removed by retention."
                         }
                     }
@@ -215,36 +183,42 @@ impl Timeline<'_> {
     }
 }
 
-/// A gap between two snapshots.
-fn gap_at_end(ReportGap { from, to }: ReportGap) -> Markup {
+fn gap_text(ReportGap { from, to }: ReportGap) -> Markup {
     html! {
-        p.warning {
-            "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
-            ". The running artifacts are unknown."
-        }
+        "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from))) "."
     }
 }
 
 /// Gaps after which the same artifacts were reported.
-fn gaps_within(gaps: &SnapshotGaps) -> Markup {
+fn gaps_within(snapshot: &Snapshot) -> Markup {
+    let at_end = usize::from(snapshot.gap_at_end().is_some());
+    let listed = snapshot.gaps.len() - at_end;
     html! {
-        @if !gaps.within.is_empty() {
+        @if listed > 0 {
             ul.plain.warning {
-                @for &ReportGap { from, to } in &gaps.within {
-                    li {
-                        "Gap: no reports from " (timestamp(from)) " to " (timestamp(to)) ", " (duration(to.distance(from)))
-                        ". The same artifacts were reported before and after."
-                    }
+                @for gap in snapshot.gaps.iter().skip(at_end) {
+                    li { (gap_text(*gap)) " The same artifacts were reported before and after." }
                 }
-                @let rest = gaps.total - i64::try_from(gaps.within.len()).unwrap_or_default();
+                @let rest = snapshot.gaps_within - i64::try_from(listed).unwrap_or_default();
                 @if rest > 0 { li { "and " (count(rest, "earlier gap", "earlier gaps")) } }
             }
         }
     }
 }
 
-/// A link to the rest of a truncated list.
-fn rest_link(total: i64, listed: usize, url: &str) -> Markup {
-    let rest = total - i64::try_from(listed).unwrap_or(i64::MAX);
-    html! { @if rest > 0 { li { a href=(url) { "and " (rest) " more" } } } }
+/// A list under its title, with a link to the rest.
+fn truncated_list(
+    title: &str,
+    total: i64,
+    items: impl ExactSizeIterator<Item = Markup>,
+    url: &str,
+) -> Markup {
+    let rest = total - i64::try_from(items.len()).unwrap_or(i64::MAX);
+    html! {
+        h3 { (title) " " (total) }
+        ul.plain {
+            @for item in items { li { (item) } }
+            @if rest > 0 { li { a href=(url) { "and " (rest) " more" } } }
+        }
+    }
 }

@@ -124,6 +124,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let mut writing = store.write().await.unwrap();
     let prod = writing.lock_environment("acme", "prod").await.unwrap().unwrap();
     drop(writing);
+    let snapshots = store.read().await.unwrap().snapshots("acme", prod.id, (1, 1)).await.unwrap();
     let repository = store.read().await.unwrap().repositories("acme", "acme/cart").await.unwrap()[0].id;
     macro_rules! count {
         ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
@@ -171,7 +172,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: earlier verdicts": read, |t| t.verdicts("acme", prod.id, Some(started));
         "page: first snapshot": read, |t| t.available_snapshots("acme", prod.id);
         "page: snapshots": read, |t| t.snapshots("acme", prod.id, (1, 1));
-        "page: changes": read, |t| t.changes("acme", prod.id, (1, 1), (started, now), 10);
+        "page: changes": read, |t| t.changes("acme", prod.id, &snapshots, 10);
         "page: scalings": read, |t| t.scalings("acme", prod.id, (1, 1), 10);
         "page: comparison": read, |t| t.pods_at("acme", prod.id, started);
         "page: names of an artifact": read, |t| t.image_names("acme", artifact);

@@ -25,7 +25,7 @@ pub(crate) fn summary(total: &JunitResult) -> String {
     let rest = [(total.skipped, "skipped"), (total.passed(), "passed")];
     let parts = failed.into_iter().chain(rest).filter(|(number, _)| *number > 0);
     let parts: Vec<String> = parts.map(|(number, word)| format!("{number} {word}")).collect();
-    let tests = count(i64::from(total.total), "test", "tests");
+    let tests = count(total.total, "test", "tests");
     if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
 }
 

@@ -1,5 +1,6 @@
 //! Formats times, durations, counts, digests and verdicts for pages.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use jiff::{Timestamp as Instant, tz::TimeZone};
@@ -96,8 +97,9 @@ pub(crate) fn short_digest(artifact: &Fingerprint) -> String {
 }
 
 /// A number with its noun.
-pub(crate) fn count(number: i64, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
+pub(crate) fn count(number: impl Display + Copy, one: &str, many: &str) -> String {
+    let number = number.to_string();
+    format!("{number} {}", if number == "1" { one } else { many })
 }
 
 #[cfg(test)]

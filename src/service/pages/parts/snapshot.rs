@@ -6,7 +6,6 @@ use super::environment_status::CurrentStatus;
 use super::escape::text;
 use super::format::{badge, compliance_badge, count, duration, timestamp};
 use super::urls::EnvironmentLinks;
-use crate::service::intervals::{CurrentPeriod, SnapshotGaps};
 use crate::store::timeline::Snapshot;
 
 /// The status of the environment at the time of the snapshot.
@@ -20,8 +19,8 @@ pub(crate) fn status_badge(snapshot: &Snapshot) -> Markup {
 }
 
 /// The times of a snapshot, and the token that reported it.
-pub(crate) fn facts(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentStatus) -> Markup {
-    let period = CurrentPeriod::new(snapshot, gaps, &status.validity, status.now);
+pub(crate) fn facts(snapshot: &Snapshot, status: CurrentStatus) -> Markup {
+    let ended_at = snapshot.ended_at(&status.validity, status.now);
     let confirmed =
         snapshot.confirmed_at.or(status.validity.last_report_at.filter(|_| snapshot.superseded_at.is_none()));
     html! {
@@ -49,10 +48,10 @@ pub(crate) fn facts(snapshot: &Snapshot, gaps: &SnapshotGaps, status: CurrentSta
             div {
                 dt { "Current for" }
                 dd {
-                    (duration(period.duration)) @if period.end.is_none() { " so far" }
-                    @if gaps.total > 0 {
-                        ", with " (count(gaps.total, "gap", "gaps")) " of " (duration(gaps.sum))
-                        @if gaps.total > 1 { " in total" }
+                    (duration(snapshot.duration(ended_at, status.now))) @if ended_at.is_none() { " so far" }
+                    @if snapshot.gaps_within > 0 {
+                        ", with " (count(snapshot.gaps_within, "gap", "gaps")) " of " (duration(snapshot.sum_within))
+                        @if snapshot.gaps_within > 1 { " in total" }
                     }
                 }
             }

@@ -123,7 +123,7 @@ pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missin
 
 /// The number of rows, and which page this is.
 pub(crate) fn row_count(page: &RunningPage) -> String {
-    let total = count(i64::try_from(page.total).unwrap_or(i64::MAX), "row", "rows");
+    let total = count(page.total, "row", "rows");
     format!("{total}{}", page.pagination.label())
 }
 
