@@ -15,7 +15,7 @@ use crate::process::listener::Bounds;
 use crate::process::machine;
 use crate::process::signals;
 use crate::process::tls::Files;
-use crate::service::bootstrap::LoadError;
+use crate::service::bootstrap::BootstrapError;
 use crate::service::{Clock, Limits, Service, Setup, StartError};
 use crate::store::{self, DatabaseUrl, InvalidUrl, Timeouts};
 
@@ -217,23 +217,25 @@ fn public_url(text: &str) -> Result<Url, ServeError> {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let exit = match &error {
+            StartError::Store(_, error) | StartError::Bootstrap(BootstrapError::Store(error)) => {
+                match error {
+                    store::Error::Unavailable(_)
+                    | store::Error::Busy(_)
+                    | store::Error::InDoubt(_)
+                    | store::Error::Migrating(_) => Exit::Unreachable,
+                    store::Error::Newer(_)
+                    | store::Error::Migrate(_)
+                    | store::Error::Pooler(_)
+                    | store::Error::Password(..) => Exit::Usage,
+                    _ => Exit::Unexpected,
+                }
+            }
             StartError::Listen(_)
             | StartError::Tls(_)
             | StartError::SigningKey(_)
             | StartError::SigningKeyTimedOut(_)
             | StartError::Empty
-            | StartError::Bootstrap(LoadError::File(_) | LoadError::TooSlow(_)) => Exit::Usage,
-            StartError::Store(_, error) | StartError::Bootstrap(LoadError::Store(error)) => match error {
-                store::Error::Unavailable(_)
-                | store::Error::Busy(_)
-                | store::Error::InDoubt(_)
-                | store::Error::Migrating(_) => Exit::Unreachable,
-                store::Error::Newer(_)
-                | store::Error::Migrate(_)
-                | store::Error::Pooler(_)
-                | store::Error::Password(..) => Exit::Usage,
-                _ => Exit::Unexpected,
-            },
+            | StartError::Bootstrap(_) => Exit::Usage,
             StartError::Address(_) => Exit::Unexpected,
         };
         let hint = match &error {

@@ -220,11 +220,8 @@ async fn accept(
         Err(error) => {
             // Usually out of file descriptors, which become available as connections end.
             let cause = error.to_string();
-            match failures.failed(&cause, Instant::now()) {
-                LogAction::Suppress => {}
-                LogAction::New | LogAction::Ongoing(..) => {
-                    tracing::warn!("failed to accept a connection: {cause}");
-                }
+            if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+                tracing::warn!("failed to accept a connection: {cause}");
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
             None

@@ -144,10 +144,7 @@ impl Identity {
                 log_reload(&mut failures, result);
             }
         };
-        tokio::select! {
-            () = shutdown.cancelled() => {}
-            () = reloads => {}
-        }
+        shutdown.run_until_cancelled(reloads).await;
     }
 
     /// Reloads both files and returns whether their content changed.
@@ -175,11 +172,8 @@ fn log_reload(failures: &mut FailureLog, result: Result<bool, TlsError>) {
         }
         Err(error) => {
             let cause = error_causes::describe(&error);
-            match failures.failed(&cause, Instant::now()) {
-                LogAction::Suppress => {}
-                LogAction::New | LogAction::Ongoing(..) => {
-                    tracing::error!("{cause}; the previous certificate stays in use");
-                }
+            if failures.failed(&cause, Instant::now()) != LogAction::Suppress {
+                tracing::error!("{cause}; the previous certificate stays in use");
             }
         }
     }

@@ -52,7 +52,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::app::App;
-use self::bootstrap::{Bootstrap, LoadError};
+use self::bootstrap::{Bootstrap, BootstrapError};
 use self::http::links::Links;
 use self::log_signer::LogSigner;
 use self::maintenance::admin::Probed;
@@ -114,7 +114,7 @@ pub enum StartError {
     Store(DatabaseUrl, #[source] store::Error),
     /// Failed to apply the bootstrap file.
     #[error(transparent)]
-    Bootstrap(#[from] LoadError),
+    Bootstrap(#[from] BootstrapError),
     /// The database has no organization, and there is no bootstrap file.
     #[error("the database has no organization: start the service with --bootstrap")]
     Empty,

@@ -1,13 +1,14 @@
 //! Looks up tokens, for authentication and access reviews, and counts organizations.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::columns::scope_of;
-use super::transaction::{fetch_all, fetch_scalar, fetch_scalars};
+use super::transaction::{authenticate, fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::optional_from_row;
 
 /// An open token. Responses do not have its hash.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -53,6 +54,28 @@ impl TryFrom<ScopeRow> for Scope {
     }
 }
 
+impl Token {
+    /// Whether another token has the same text, name and permissions.
+    pub(super) fn grants_as(&self, other: &Self) -> bool {
+        let of = |token: &Self| (token.sha256, token.role, token.can_create, token.expires_at);
+        of(self) == of(other) && (&self.name, &self.scope) == (&other.name, &other.scope)
+    }
+}
+
+/// Describes permissions for the audit log.
+pub(super) fn describe(role: Role, scope: &Scope, can_create: bool) -> String {
+    let scope = if *scope == Scope::default() { String::new() } else { format!(" for {scope}") };
+    let create = if can_create { ", which creates environments," } else { "" };
+    format!("role {}{scope}{create}", role.as_str())
+}
+
+/// Describes the token for the audit log.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "token {} of {}", self.name, describe(self.role, &self.scope, self.can_create))
+    }
+}
+
 impl Transaction {
     /// The open tokens of an organization by name, also expired ones.
     pub async fn tokens(&mut self, organization: &str) -> Result<Vec<Token>, Error> {
@@ -69,16 +92,7 @@ impl Store {
         const SELECT: &str = "
             SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
             FROM tokens WHERE sha256 = $1 AND closed_at IS NULL";
-        Ok(match self {
-            Self::Sqlite(pools) => {
-                let select = sqlx::query(SELECT).bind(sha256);
-                optional_from_row(select.fetch_optional(pools.authentication()?).await?)?
-            }
-            Self::Postgres(pools) => {
-                let select = sqlx::query(SELECT).bind(sha256);
-                optional_from_row(pools.authenticate(select.fetch_optional(&pools.authentication)).await?)?
-            }
-        })
+        Ok(authenticate!(self, fetch_optional, optional_from_row, SELECT, sha256))
     }
 
     /// The hashes of all open tokens.

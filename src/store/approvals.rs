@@ -3,20 +3,52 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use sqlx::types::Uuid;
 
-use super::bootstrap::{self, ApprovalContent};
 use super::columns::{Json, json};
 use super::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use super::transaction::{
-    fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars, on,
+    execute, fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars,
 };
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
 use crate::domain::model::{
-    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, SourceCommit,
-    Timestamp, Withdrawal,
+    Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, SignOff,
+    SourceCommit, Timestamp, Withdrawal,
 };
+
+/// An approval to be recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewApproval {
+    /// Its number in its flow.
+    pub number: i64,
+    /// The artifact that it is about.
+    pub target: Fingerprint,
+    /// The environment that it applies to; `None` for any.
+    pub environment: Option<EnvironmentName>,
+    /// Its state.
+    pub state: ApprovalState,
+    /// The remaining fields.
+    pub content: ApprovalContent,
+}
+
+/// The fields of an approval that are stored as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalContent {
+    /// The artifact that the target replaces.
+    pub base: Fingerprint,
+    /// The target's name.
+    pub artifact_name: String,
+    /// Its description.
+    pub description: String,
+    /// The hashes of the commits between base and target.
+    pub commits: Vec<String>,
+    /// The sign-offs.
+    pub approvals: Vec<SignOff>,
+    /// Free-form data.
+    pub user_data: serde_json::Value,
+}
 
 #[derive(sqlx::FromRow)]
 struct ApprovalRow {
@@ -223,7 +255,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         flow: &str,
-        approval: &bootstrap::Approval,
+        approval: &NewApproval,
         created_by: &str,
     ) -> Result<Option<i64>, Error> {
         const SELECT: &str = "
@@ -247,7 +279,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         flow: &str,
-        approval: &bootstrap::Approval,
+        approval: &NewApproval,
         created_by: Option<&str>,
         (created_at, modified_at): (Timestamp, Timestamp),
     ) -> Result<(), Error> {
@@ -256,13 +288,23 @@ impl Transaction {
                                    created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
         let (id, content) = (Uuid::now_v7(), json(&approval.content)?);
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(flow);
-            let insert = insert.bind(approval.number).bind(approval.target.bytes().as_slice());
-            let insert = insert.bind(approval.environment.as_ref().map(EnvironmentName::as_str));
-            let insert = insert.bind(approval.state.as_str()).bind(content).bind(created_by);
-            insert.bind(created_at.micros()).bind(modified_at.micros()).execute(connection).await?;
-        });
+        let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
+        let NewApproval { number, target, state, .. } = approval;
+        execute!(
+            self,
+            INSERT,
+            id,
+            organization,
+            flow,
+            number,
+            target,
+            environment,
+            state,
+            content,
+            created_by,
+            created_at,
+            modified_at
+        );
         self.log().row(organization, Kind::Approval, id);
         Ok(())
     }

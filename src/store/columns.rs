@@ -12,6 +12,7 @@ use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Encode, Type};
 
 use super::Error;
+use super::bootstrap::file::Span;
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::notification::{Cause, Content};
@@ -69,6 +70,7 @@ pub(super) struct Json<T>(pub(super) T);
 pub(super) struct Micros(Option<i64>);
 
 column_type!(Timestamp, i64, |time| time.micros(), |micros| Ok(Timestamp::from_micros(micros)));
+column_type!(Span, i64, |span| micros(span.0), |micros| Ok(Span(duration(micros))));
 column_type!(Fingerprint, Vec<u8>, |hash| hash.bytes().to_vec(), |bytes| {
     let bytes: [u8; 32] = bytes.as_slice().try_into()?;
     Ok(Fingerprint::from(bytes))

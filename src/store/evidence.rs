@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sqlx::types::Uuid;
 
-use super::bootstrap::ApprovalContent;
+use super::approvals::ApprovalContent;
 use super::columns::{Json, Micros, json};
 use super::image_indexes::related;
 use super::rows::{Bytes, Id, converted, flag};

@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use super::columns::Json;
-use super::transaction::fetch_all;
+use super::transaction::{authenticate, fetch_all};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::identity::Issuer;
 
@@ -23,16 +23,7 @@ impl Store {
     pub async fn issuer_ids(&self, organization: &str, url: &str) -> Result<Vec<Uuid>, Error> {
         const SELECT: &str =
             "SELECT id FROM issuers WHERE organization = $1 AND url = $2 AND closed_at IS NULL";
-        Ok(match self {
-            Self::Sqlite(pools) => {
-                let select = sqlx::query_scalar(SELECT).bind(organization).bind(url);
-                select.fetch_all(pools.authentication()?).await?
-            }
-            Self::Postgres(pools) => {
-                let select = sqlx::query_scalar(SELECT).bind(organization).bind(url);
-                pools.authenticate(select.fetch_all(&pools.authentication)).await?
-            }
-        })
+        Ok(authenticate!(self, fetch_all, all_scalars, SELECT, organization, url))
     }
 }
 

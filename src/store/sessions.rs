@@ -1,12 +1,11 @@
 //! Stores the sessions of signed-in browsers.
 
 use super::columns::{Json, json};
-use super::transaction::execute;
+use super::transaction::{authenticate, execute};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::identity::Person;
 use crate::domain::evidence::session::SessionTimes;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::from_row::optional_from_row;
 
 /// A session.
 #[derive(Debug, Clone)]
@@ -23,16 +22,8 @@ impl Store {
     /// The session with this hash, whether or not it has expired.
     pub async fn session(&self, session: Fingerprint) -> Result<Option<Session>, Error> {
         const SELECT: &str = "SELECT token, person, created_at, last_used_at FROM sessions WHERE sha256 = $1";
-        let row: Option<(Fingerprint, Json<Option<Person>>, Timestamp, Timestamp)> = match self {
-            Self::Sqlite(pools) => {
-                let select = sqlx::query(SELECT).bind(session);
-                optional_from_row(select.fetch_optional(pools.authentication()?).await?)?
-            }
-            Self::Postgres(pools) => {
-                let select = sqlx::query(SELECT).bind(session);
-                optional_from_row(pools.authenticate(select.fetch_optional(&pools.authentication)).await?)?
-            }
-        };
+        let row: Option<(Fingerprint, Json<Option<Person>>, Timestamp, Timestamp)> =
+            authenticate!(self, fetch_optional, optional_from_row, SELECT, session);
         let session = |(token, Json(person), created_at, last_used_at)| Session {
             token,
             person,

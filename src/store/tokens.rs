@@ -2,7 +2,7 @@
 
 use sqlx::types::Uuid;
 
-use super::bootstrap::Token;
+use super::access::Token;
 use super::columns::scope_column;
 use super::transaction::{execute, fetch_optional_scalar};
 use super::{Error, Transaction};
@@ -10,16 +10,10 @@ use crate::domain::evidence::log::Kind;
 use crate::domain::model::{Fingerprint, Timestamp};
 
 impl Transaction {
-    /// Creates a token at runtime, by the token of this name.
-    pub async fn create_token(
-        &mut self,
-        organization: &str,
-        token: &Token,
-        by: &str,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let id = self.insert_token(organization, token, Some(by), now).await?;
-        self.log().row(organization, Kind::Token, id);
+    /// Creates a token at runtime.
+    pub async fn create_token(&mut self, token: &Token) -> Result<(), Error> {
+        let id = self.insert_token(token).await?;
+        self.log().row(&token.organization, Kind::Token, id);
         Ok(())
     }
 
@@ -51,33 +45,25 @@ impl Transaction {
     }
 
     /// Inserts a token, and returns its identifier. The caller adds it to the log.
-    pub(super) async fn insert_token(
-        &mut self,
-        organization: &str,
-        token: &Token,
-        created_by: Option<&str>,
-        now: Timestamp,
-    ) -> Result<Uuid, Error> {
+    pub(super) async fn insert_token(&mut self, token: &Token) -> Result<Uuid, Error> {
         const INSERT: &str = "
             INSERT INTO tokens
                 (id, organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let (id, role, scope) =
-            (Uuid::now_v7(), token.role.as_str(), scope_column(token.role, &token.scope)?);
-        let Token { name, sha256, can_create, expires_at, .. } = token;
+        let id = Uuid::now_v7();
         execute!(
             self,
             INSERT,
             id,
-            organization,
-            name,
-            sha256,
-            role,
-            &scope,
-            can_create,
-            expires_at,
-            now,
-            created_by
+            &token.organization,
+            &token.name,
+            token.sha256,
+            token.role,
+            scope_column(token.role, &token.scope)?,
+            token.can_create,
+            token.expires_at,
+            token.created_at,
+            &token.created_by
         );
         Ok(id)
     }

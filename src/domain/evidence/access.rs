@@ -202,22 +202,14 @@ impl Scope {
     ///
     /// [`InvalidScope`] for a missing or an unexpected list, an invalid name, and `can_create` with another role than
     /// [`Role::Report`].
-    pub fn new(
-        role: Role,
-        environments: Vec<String>,
-        flows: Vec<String>,
-        can_create: bool,
-    ) -> Result<Self, InvalidScope> {
+    pub fn check(&self, role: Role, can_create: bool) -> Result<(), InvalidScope> {
         if can_create && role != Role::Report {
             return Err(InvalidScope::Create);
         }
-        let (lists_environments, lists_flows) = match role {
-            Role::Report => (true, false),
-            Role::Attest => (false, true),
-            Role::Approve => (true, true),
-            Role::Read | Role::Admin => (false, false),
-        };
-        let lists = [("environments", &environments, lists_environments), ("flows", &flows, lists_flows)];
+        let lists = [
+            ("environments", &self.environments, matches!(role, Role::Report | Role::Approve)),
+            ("flows", &self.flows, matches!(role, Role::Attest | Role::Approve)),
+        ];
         if let Some(&(kind, ..)) = lists.iter().find(|(_, names, is_needed)| *is_needed && names.is_empty()) {
             return Err(InvalidScope::Missing { role, kind });
         }
@@ -225,13 +217,13 @@ impl Scope {
         {
             return Err(InvalidScope::Unexpected { role, kind });
         }
-        for name in environments.iter().filter(|name| *name != Self::ALL) {
+        for name in self.environments.iter().filter(|name| *name != Self::ALL) {
             name.parse::<EnvironmentName>()?;
         }
-        for name in flows.iter().filter(|name| *name != Self::ALL) {
+        for name in self.flows.iter().filter(|name| *name != Self::ALL) {
             name.parse::<FlowName>()?;
         }
-        Ok(Self { environments, flows })
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 //! The service reads it at the start and on SIGHUP, checks all of it, and then applies it in one transaction. An invalid
 //! file changes nothing; the error names the key and its position. The file refers to secrets and never contains them.
 
+mod error;
 mod file;
 mod resolve;
 mod warnings;
@@ -11,8 +12,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+pub use error::BootstrapError;
+use error::READ_TIMEOUT;
 pub use file::schema;
-pub use resolve::BootstrapError;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -23,38 +25,10 @@ use super::evaluation::queue;
 use super::notify::AddressBook;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::process::error_causes::describe;
-use crate::store;
-use crate::store::bootstrap::{Plan, Reconciliation};
-
-/// A failure to apply a bootstrap file.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file is invalid.
-    #[error(transparent)]
-    File(#[from] BootstrapError),
-    /// Reading the file, or a file that it refers to, takes too long: for example a pipe.
-    #[error("failed to read the bootstrap file \"{}\" or a file that it refers to: timed out after {READ_TIMEOUT:?}", .0.display())]
-    TooSlow(PathBuf),
-    /// The database failed.
-    #[error("failed to apply the bootstrap file")]
-    Store(#[from] store::Error),
-}
-
-impl LoadError {
-    /// The generation of the database, if it is higher than the file's.
-    pub(super) fn newer_generation(&self) -> Option<i64> {
-        match self {
-            Self::File(BootstrapError::Outdated { seen, .. }) => Some(*seen),
-            _ => None,
-        }
-    }
-}
+use crate::store::bootstrap::{Plan, ReconcileError};
 
 /// Maximum time for which the first evaluations delay the start, or a reload.
 const MAX_EVALUATION: Duration = Duration::from_secs(10);
-
-/// Timeout for reading the file and its secrets.
-const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A valid file.
 pub(super) struct Bootstrap {
@@ -65,38 +39,30 @@ pub(super) struct Bootstrap {
 
 impl Bootstrap {
     /// Reads a file, and the files that it refers to.
-    pub(super) async fn read(path: &Path) -> Result<Self, LoadError> {
+    pub(super) async fn read(path: &Path) -> Result<Self, BootstrapError> {
         let file = path.to_owned();
         let read = timeout(READ_TIMEOUT, spawn_blocking(move || resolve::read(&file)));
-        let Ok(Ok(read)) = read.await else { return Err(LoadError::TooSlow(path.to_owned())) };
+        let Ok(Ok(read)) = read.await else { return Err(BootstrapError::TooSlow(path.to_owned())) };
         let (plan, addresses) = read?;
         Ok(Self { path: path.to_owned(), plan, addresses })
     }
 }
 
 /// Reads a file and applies it. Returns its generation.
-pub(super) async fn load(app: &App, path: &Path) -> Result<i64, LoadError> {
-    match Bootstrap::read(path).await {
-        Ok(bootstrap) => apply(app, bootstrap).await,
-        Err(error) => {
-            app.metrics.bootstrap_failed(&error, None);
-            Err(error)
-        }
-    }
+pub(super) async fn load(app: &App, path: &Path) -> Result<i64, BootstrapError> {
+    let read = Bootstrap::read(path).await;
+    apply(app, read.inspect_err(|error| app.metrics.bootstrap_failed(error, None))?).await
 }
 
 /// Applies a file to the database, queues the changed environments for evaluation, and replaces the addresses of
 /// notification targets. Returns the generation.
-pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
+pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapError> {
     let applied = try_apply(app, bootstrap).await;
-    match &applied {
-        Ok(generation) => app.metrics.bootstrap_applied(*generation),
-        Err(error) => app.metrics.bootstrap_failed(error, error.newer_generation()),
-    }
-    applied
+    let applied = applied.inspect(|generation| app.metrics.bootstrap_applied(*generation));
+    applied.inspect_err(|error| app.metrics.bootstrap_failed(error, error.newer_generation()))
 }
 
-async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
+async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapError> {
     let Bootstrap { path, plan, addresses } = bootstrap;
     let generation = plan.generation;
     // Also those that the file removes: requests with their tokens may be in progress.
@@ -107,16 +73,13 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
         Evaluating::exclusive_within(app, names, app.limits.background_permit_timeout).await?;
     let transaction = &mut evaluating.transaction;
     let at = app.site.now();
-    let journal = match transaction.reconcile(&plan, at).await? {
-        Reconciliation::Applied(journal) => journal,
-        Reconciliation::Changed => return Err(BootstrapError::Changed { path, generation }.into()),
-        Reconciliation::Outdated(seen) => {
-            return Err(BootstrapError::Outdated { path, generation, seen }.into());
-        }
-        Reconciliation::NumberConflict(conflict) => {
-            return Err(BootstrapError::NumberConflict(path, conflict).into());
-        }
-    };
+    let reconciled = transaction.reconcile(&plan, at).await;
+    let journal = reconciled.map_err(|error| match error {
+        ReconcileError::Changed => BootstrapError::Changed { path, generation },
+        ReconcileError::Outdated(seen) => BootstrapError::Outdated { path, generation, seen },
+        ReconcileError::NumberConflict(conflict) => BootstrapError::NumberConflict(path, conflict),
+        ReconcileError::Store(error) => BootstrapError::Store(error),
+    })?;
     let cause = Cause { kind: CauseKind::Bootstrap, by: None };
     let environments: Vec<_> = journal.environments.iter().collect();
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
@@ -136,8 +99,9 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, LoadError> {
     if let Err(error) = app.identities.load(&app.site.store).await {
         tracing::warn!("failed to read issuers from the database: {}", describe(&error));
     }
-    for token in plan.organizations.iter().flat_map(|organization| &organization.tokens) {
-        app.limiter.admitted(token.sha256);
+    let tokens = plan.organizations.iter().flat_map(|organization| &organization.tokens);
+    for hash in tokens.filter_map(|token| token.sha256) {
+        app.limiter.admitted(hash);
     }
     // Evaluates a first batch, so that a small change is in effect when this returns. The task of the queue evaluates the
     // rest.

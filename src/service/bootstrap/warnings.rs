@@ -2,7 +2,8 @@
 //! a later report or attestation may create the name.
 
 use crate::domain::escape::Escaped;
-use crate::store::bootstrap::{Organization, Plan, PolicyConfig};
+use crate::store::bootstrap::Plan;
+use crate::store::bootstrap::file::{Organization, Policy};
 use crate::store::events::ALL_ENVIRONMENTS;
 use crate::store::{Error, Transaction};
 
@@ -19,7 +20,7 @@ pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
                 ));
             }
         }
-        for PolicyConfig { name, flows, .. } in &organization.policies {
+        for Policy { name, flows, .. } in &organization.policies {
             for flow in flows.iter().filter(|flow| !known.flows.contains(*flow)) {
                 warnings.push(format!(
                     "the policy {name} requires attestations of flow \"{flow}\", which has none"
@@ -42,15 +43,15 @@ fn environments(organization: &Organization) -> Vec<(String, &str)> {
             Some((what, approval.environment.as_ref()?.as_str()))
         })
     });
-    let tokens = organization.tokens.iter().filter(|token| !token.can_create);
+    let tokens = organization.tokens.iter().filter(|token| !token.create);
     let tokens = tokens.flat_map(|token| {
         let what = format!("token {} of {}", Escaped(&token.name), organization.name);
-        token.scope.environments.iter().map(move |name| (what.clone(), name.as_str()))
+        token.environments.iter().map(move |name| (what.clone(), name.as_str()))
     });
     let issuers = organization.issuers.iter().flat_map(|issuer| {
         let what = format!("issuer {} of {}", issuer.name, organization.name);
-        let rules = issuer.rules.iter().filter(|rule| !rule.can_create);
-        let names = rules.flat_map(|rule| &rule.scope.environments);
+        let rules = issuer.rules.iter().filter(|rule| !rule.create);
+        let names = rules.flat_map(|rule| &rule.environments);
         names.map(move |name| (what.clone(), name.as_str()))
     });
     actions.chain(approvals).chain(tokens).chain(issuers).collect()

@@ -17,7 +17,7 @@ use crate::service::app::App;
 use crate::service::http::problem::Problem;
 use crate::service::missing::require_flow;
 use crate::store::Transaction;
-use crate::store::bootstrap::{self, ApprovalContent};
+use crate::store::approvals::{self, ApprovalContent};
 
 /// An approval to be recorded.
 #[derive(Default)]
@@ -81,7 +81,7 @@ pub(crate) async fn approve(
             "expected a free number: the flow has an approval with the highest number",
         )
     })?;
-    let approval = bootstrap::Approval {
+    let approval = approvals::NewApproval {
         number,
         target: artifact,
         environment: environment.cloned(),

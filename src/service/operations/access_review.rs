@@ -64,7 +64,7 @@ pub(crate) async fn read(
             name: issuer.name.clone(),
             claims: Some(rule.to_string()),
             role: rule.role,
-            scope: rule.scope,
+            scope: rule.scope(),
             expires_at: None,
         })
     });

@@ -18,7 +18,6 @@ use crate::service::identity::rule_id;
 use crate::service::limits::MAX_TOKENS;
 use crate::service::random::random;
 use crate::service::site::Site;
-use crate::store;
 use crate::store::access::Token;
 use crate::store::bootstrap::until;
 use crate::store::issuers::StoredIssuer;
@@ -70,8 +69,8 @@ pub(crate) async fn create_token(
     Sent(new, _share): Sent<NewToken>,
 ) -> Result<(StatusCode, axum::Json<CreatedToken>), Problem> {
     let NewToken { name, role, environments, flows, create, expires_at } = new;
-    let scope = Scope::new(role, environments, flows, create);
-    let scope = scope.map_err(|error| Problem::invalid(error.to_string()))?;
+    let scope = Scope { environments, flows };
+    scope.check(role, create).map_err(|error| Problem::invalid(error.to_string()))?;
     let now = app.site.now();
     if expires_at.is_some_and(|expiry| expiry <= now) {
         return Err(Problem::field("expires_at", "expected a time in the future"));
@@ -83,7 +82,18 @@ pub(crate) async fn create_token(
     let secret = format!("{PREFIX}{random}");
     let sha256 = Fingerprint::from_content(secret.as_bytes());
     let name = name.as_str().to_owned();
-    let token = store::bootstrap::Token { name, sha256, role, scope, can_create: create, expires_at };
+    let token = Token {
+        organization: organization.clone(),
+        name,
+        sha256,
+        role,
+        scope,
+        can_create: create,
+        expires_at,
+        created_at: now,
+        created_by: Some(caller.name.clone()),
+        last_used_at: None,
+    };
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let open = evaluating.transaction.tokens(&organization).await?;
@@ -104,24 +114,12 @@ pub(crate) async fn create_token(
             "this organization has reached its limit of {MAX_TOKENS} tokens that were created at runtime: revoke one"
         )));
     }
-    evaluating.transaction.create_token(&organization, &token, &caller.name, now).await?;
+    evaluating.transaction.create_token(&token).await?;
     let change = format!("created the {token} {}", until(expires_at));
     evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
     evaluating.commit().await?;
     app.limiter.admitted(sha256);
-    let created = Token {
-        organization,
-        name: token.name,
-        sha256,
-        role,
-        scope: token.scope,
-        can_create: create,
-        expires_at,
-        created_at: now,
-        created_by: Some(caller.name),
-        last_used_at: None,
-    };
-    Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, created })))
+    Ok((StatusCode::CREATED, axum::Json(CreatedToken { token: secret, created: token })))
 }
 
 /// Whether the token of a request has the role `admin` now, by the open tokens and issuers of its organization.

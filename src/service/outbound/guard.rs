@@ -3,7 +3,6 @@
 //! The author of the bootstrap file chooses their addresses. The guard checks the resolved address right before each
 //! connection, so DNS rebinding has no effect.
 
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
@@ -43,12 +42,6 @@ pub(in crate::service) struct Guard {
     allowed: Arc<[IpNet]>,
     transport: Transport,
     lookup: Arc<Lookup>,
-}
-
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, to {:?} as well", self.transport, self.allowed)
-    }
 }
 
 impl Guard {

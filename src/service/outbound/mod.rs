@@ -14,7 +14,7 @@ use url::Url;
 use self::guard::{Guard, Transport};
 
 /// Sends requests over HTTP. Each request opens a new connection, so that the guard checks the address each time.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(in crate::service) struct GuardedClient {
     encrypted: (reqwest::Client, Guard),
     plain: (reqwest::Client, Guard),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Uri};
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use sqlx::types::Uuid;
 use url::form_urlencoded;
@@ -12,7 +12,7 @@ use url::form_urlencoded;
 use super::parts::cookie::Cookie;
 use super::parts::refusal::Refusal;
 use super::session;
-use super::sign_in::{form_page, open_session};
+use super::sign_in::{denied, open_session};
 use crate::domain::escape::{Escaped, shortened};
 use crate::service::app::App;
 use crate::service::http::context::RequestContext;
@@ -119,11 +119,6 @@ fn redirect_uri(app: &App, provider: &Provider) -> String {
 
 fn find(app: &App, id: Option<Uuid>) -> Option<Provider> {
     app.identities.providers().into_iter().find(|provider| Some(provider.id) == id)
-}
-
-/// The sign-in page, with the reason why the sign-in failed.
-fn denied(app: &App, next: &str, problem: &str) -> Response {
-    (StatusCode::FORBIDDEN, form_page(app, next, Some(problem))).into_response()
 }
 
 /// The response to a failed sign-in. The operator sees the cause in the log, and the browser no more than its kind.

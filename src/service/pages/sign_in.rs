@@ -31,21 +31,8 @@ use crate::service::identity::Provider;
 use crate::service::invitation::Redeemed;
 use crate::service::maintenance::random::random;
 
-/// The submitted form. Contains a token, hence no `Debug`.
-struct SignInForm {
-    token: String,
-    next: String,
-}
-
 /// Maximum size of the form, in bytes. Anonymous clients may send it.
 const MAX_FORM_BYTES: u64 = 16 * 1024;
-
-impl SignInForm {
-    async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Self, Problem> {
-        let mut form = Form::read(app, "", headers, body, MAX_FORM_BYTES).await?;
-        Ok(Self { token: form.take("token"), next: form.take("next") })
-    }
-}
 
 /// Redirects to the organization of the user, or to the sign-in page.
 pub(super) async fn home(State(app): State<App>, Browser(user): Browser, headers: HeaderMap) -> Response {
@@ -66,13 +53,13 @@ pub(super) async fn form(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let parameters = Parameters::read(&uri, &["next", "once"])?;
-    let form =
-        |problem| form_page(&app, parameters.text("next").unwrap_or_default(), problem).into_response();
+    let next = parameters.text("next").unwrap_or_default();
+    let form = || form_page(&app, next, None).into_response();
     // A HEAD request does not use up the link.
-    let Some(code) = parameters.text("once").filter(|_| method == Method::GET) else { return Ok(form(None)) };
+    let Some(code) = parameters.text("once").filter(|_| method == Method::GET) else { return Ok(form()) };
     let code = Fingerprint::from_content(code.as_bytes());
     let token = match app.invitation.redeem(code, Instant::now()) {
-        Redeemed::NotCreated => return Ok(form(None)),
+        Redeemed::NotCreated => return Ok(form()),
         Redeemed::Token(token) => Some(token),
         Redeemed::Invalid => None,
     };
@@ -88,12 +75,16 @@ pub(super) async fn form(
     // Only invalid codes are rate limited: a code of 128 bits cannot be guessed.
     app.limiter.check(context.peer, Some(code))?;
     app.limiter.refused(context.peer, Some(code));
-    let problem = "This link was used or has expired. A link signs in once.";
-    Ok((StatusCode::FORBIDDEN, form(Some(problem))).into_response())
+    Ok(denied(&app, next, "This link was used or has expired. A link signs in once."))
+}
+
+/// The form, with the reason why the sign-in failed.
+pub(super) fn denied(app: &App, next: &str, problem: &str) -> Response {
+    (StatusCode::FORBIDDEN, form_page(app, next, Some(problem))).into_response()
 }
 
 /// The form, below the providers of the organization of `next`, or of all.
-pub(super) fn form_page(app: &App, next: &str, problem: Option<&str>) -> layout::HtmlPage {
+fn form_page(app: &App, next: &str, problem: Option<&str>) -> layout::HtmlPage {
     let path = local_path(app, next).unwrap_or_default();
     let below = path.strip_prefix(&app.site.links.page(&[])).unwrap_or_default();
     let organization = below.split(['/', '?']).nth(1).unwrap_or_default();
@@ -141,20 +132,19 @@ pub(super) async fn sign_in(
     body: Body,
 ) -> Result<Response, Refusal> {
     check_origin(&app, &headers)?;
-    let form = SignInForm::read(&app, &headers, body).await?;
+    let mut form = Form::read(&app, "", &headers, body, MAX_FORM_BYTES).await?;
+    let next = form.take("next");
     if app.addresses.current().is_token_sign_in_off {
-        let problem = "Tokens cannot sign in here. Use a provider.";
-        return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
+        return Ok(denied(&app, &next, "Tokens cannot sign in here. Use a provider."));
     }
-    let token = Fingerprint::from_content(form.token.trim().as_bytes());
+    let token = Fingerprint::from_content(form.take("token").trim().as_bytes());
     app.limiter.check(context.peer, Some(token))?;
     let Some(user) = user_of_token(&app, token).await? else {
         app.limiter.refused(context.peer, Some(token));
-        let problem = "Invalid token. Use a token of role read, approve or admin.";
-        return Ok((StatusCode::FORBIDDEN, form_page(&app, &form.next, Some(problem))).into_response());
+        return Ok(denied(&app, &next, "Invalid token. Use a token of role read, approve or admin."));
     };
     app.limiter.admitted(token);
-    open_session(&app, token, None, &user, &headers, &form.next).await
+    open_session(&app, token, None, &user, &headers, &next).await
 }
 
 /// Replaces the session of the browser by a new one of this token or person, and redirects to the page `next`.

@@ -7,156 +7,119 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::{Action, Journal, PublicAddress, ReconcileError, Target};
-use crate::domain::model::Timestamp;
+use super::file::{Action, PublicAddress, Target};
+use super::{ReconcileError, Reconciliation};
+use crate::domain::model::{TargetKind, Timestamp};
 use crate::store::columns::json;
-use crate::store::transaction::{execute, fetch_all, fetch_scalar, on};
-use crate::store::{Error, Transaction};
+use crate::store::transaction::{execute, fetch_scalar};
+use crate::store::{Error, actions};
 
-/// An open action; environments and triggers are JSON.
-#[derive(sqlx::FromRow)]
-struct OpenAction {
-    id: Uuid,
-    number: i64,
-    name: String,
-    environments: String,
-    triggers: String,
-    created_at: Timestamp,
-}
-
-#[derive(sqlx::FromRow)]
-struct OpenTarget {
-    id: Uuid,
-    name: String,
-    kind: String,
-    content: String,
-}
-
-/// The columns of an action that are compared.
-fn columns(action: &Action) -> Result<(&str, String, String), Error> {
-    Ok((&action.name, json(&action.environments)?, json(&action.triggers)?))
-}
-
-impl Transaction {
-    pub(super) async fn reconcile_actions(
-        &mut self,
-        organization: &str,
-        actions: &[Action],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), ReconcileError> {
-        const CLOSE: &str = "UPDATE actions SET closed_at = $1 WHERE organization = $2 AND id = $3";
-        let mut wanted: BTreeMap<i64, &Action> =
+impl Reconciliation<'_> {
+    pub(super) async fn actions(&mut self, actions: &[Action]) -> Result<(), ReconcileError> {
+        const USED: &str = "SELECT COUNT(*) FROM actions WHERE organization = $1 AND number = $2";
+        let mut declared: BTreeMap<i64, &Action> =
             actions.iter().map(|action| (action.number, action)).collect();
-        for open in self.open_actions(organization).await? {
-            let (id, number, name) = (open.id, open.number, open.name.as_str());
-            let Some(action) = wanted.remove(&number) else {
-                self.close(CLOSE, organization, id, now).await?;
-                self.reconcile_targets(organization, number, &[], now).await?;
-                journal.record(organization, format!("the action {number}, {name}, was removed"));
+        for open in self.transaction.actions(self.organization, None).await? {
+            let Some(action) = declared.remove(&open.number) else {
+                self.close_action(open.number).await?;
+                self.targets(open.number, &open.targets, &[]).await?;
+                self.record(format!("the action {}, {}, was removed", open.number, open.name));
                 continue;
             };
-            let targets_changed = self.reconcile_targets(organization, number, &action.targets, now).await?;
-            if targets_changed || columns(action)? != (name, open.environments, open.triggers) {
-                self.close(CLOSE, organization, id, now).await?;
-                self.insert_action(organization, action, open.created_at, now).await?;
-                journal.record(organization, describe(action));
+            let have_targets_changed = self.targets(open.number, &open.targets, &action.targets).await?;
+            if have_targets_changed
+                || (action.name.as_str(), &action.environments, &action.triggers)
+                    != (open.name.as_str(), &open.environments, &open.triggers)
+            {
+                self.close_action(open.number).await?;
+                self.insert_action(action, open.created_at).await?;
             }
         }
-        for action in wanted.into_values() {
-            if self.action_exists(organization, action.number).await? {
+        for action in declared.into_values() {
+            let used: i64 = fetch_scalar!(self.transaction, USED, self.organization, action.number);
+            if used > 0 {
                 let subject = format!("action {}", action.number);
-                return Err(ReconcileError::number_was_removed(organization, subject));
+                return Err(self.number_conflict(&subject, "was removed from the file before"));
             }
-            self.reconcile_targets(organization, action.number, &action.targets, now).await?;
-            self.insert_action(organization, action, now, now).await?;
-            journal.record(organization, describe(action));
+            self.targets(action.number, &[], &action.targets).await?;
+            self.insert_action(action, self.now).await?;
         }
         Ok(())
     }
 
-    async fn open_actions(&mut self, organization: &str) -> Result<Vec<OpenAction>, Error> {
-        const SELECT: &str = "
-            SELECT id, number, name, environments, triggers, created_at FROM actions
-            WHERE organization = $1 AND closed_at IS NULL";
-        Ok(fetch_all!(self, SELECT, organization))
+    async fn close_action(&mut self, number: i64) -> Result<(), Error> {
+        const CLOSE: &str = "
+            UPDATE actions SET closed_at = $1 WHERE organization = $2 AND number = $3 AND closed_at IS NULL";
+        execute!(self.transaction, CLOSE, self.now, self.organization, number);
+        Ok(())
     }
 
-    async fn action_exists(&mut self, organization: &str, number: i64) -> Result<bool, Error> {
-        const COUNT: &str = "SELECT COUNT(*) FROM actions WHERE organization = $1 AND number = $2";
-        let count: i64 = fetch_scalar!(self, COUNT, organization, number);
-        Ok(count > 0)
-    }
-
-    async fn insert_action(
-        &mut self,
-        organization: &str,
-        action: &Action,
-        created_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), Error> {
+    async fn insert_action(&mut self, action: &Action, created_at: Timestamp) -> Result<(), Error> {
         const INSERT: &str = "
             INSERT INTO actions (id, organization, number, name, environments, triggers, created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-        let (name, environments, triggers) = columns(action)?;
-        on!(self, |connection| {
-            let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(action.number);
-            let insert = insert.bind(name).bind(environments).bind(triggers).bind(created_at);
-            insert.bind(now.micros()).execute(connection).await?;
-        });
+        execute!(
+            self.transaction,
+            INSERT,
+            Uuid::now_v7(),
+            self.organization,
+            action.number,
+            action.name.as_str(),
+            json(&action.environments)?,
+            json(&action.triggers)?,
+            created_at,
+            self.now
+        );
+        self.record(describe(action));
         Ok(())
     }
 
     /// Returns whether a target changed.
-    async fn reconcile_targets(
+    async fn targets(
         &mut self,
-        organization: &str,
         action: i64,
-        targets: &[Target],
-        now: Timestamp,
+        open: &[actions::Target],
+        declared: &[Target],
     ) -> Result<bool, Error> {
-        const SELECT: &str = "
-            SELECT id, name, kind, content FROM targets
-            WHERE organization = $1 AND action = $2 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE targets SET closed_at = $1 WHERE organization = $2 AND id = $3";
+        const UPDATE: &str = "
+            UPDATE targets SET content = $1
+            WHERE organization = $2 AND action = $3 AND name = $4 AND closed_at IS NULL";
+        const CLOSE: &str = "
+            UPDATE targets SET closed_at = $1
+            WHERE organization = $2 AND action = $3 AND name = $4 AND closed_at IS NULL RETURNING id";
         // Drops the pending notifications of a removed target.
         const DROP: &str = "
             UPDATE notifications SET dropped_at = $1, last_error = 'the target was removed'
             WHERE organization = $2 AND target = $3 AND sent_at IS NULL AND dropped_at IS NULL";
-        const UPDATE: &str = "UPDATE targets SET content = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO targets (id, organization, action, name, kind, content, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
-        let mut wanted: BTreeMap<&str, &Target> = targets.iter().map(|t| (t.name.as_str(), t)).collect();
-        let open: Vec<OpenTarget> = fetch_all!(self, SELECT, organization, action);
-        let mut changed = false;
-        for open in &open {
-            match wanted.get(open.name.as_str()) {
-                Some(target) if target.kind.as_str() == open.kind => {
-                    let address = json(&target.address)?;
-                    if address != open.content {
-                        execute!(self, UPDATE, address, organization, open.id);
-                        changed = true;
-                    }
-                    wanted.remove(open.name.as_str());
-                }
-                _ => {
-                    self.close(CLOSE, organization, open.id, now).await?;
-                    self.close(DROP, organization, open.id, now).await?;
-                    changed = true;
-                }
+        let mut declared: BTreeMap<(&str, TargetKind), &Target> =
+            declared.iter().map(|target| ((target.name.as_str(), target.kind), target)).collect();
+        let mut is_changed = false;
+        for open in open {
+            let name = open.name.as_str();
+            let target = declared.remove(&(name, open.kind));
+            if target.is_some_and(|target| target.address == open.address) {
+                continue;
+            }
+            is_changed = true;
+            if let Some(target) = target {
+                let address = json(&target.address)?;
+                execute!(self.transaction, UPDATE, address, self.organization, action, name);
+            } else {
+                let id: Uuid =
+                    fetch_scalar!(self.transaction, CLOSE, self.now, self.organization, action, name);
+                execute!(self.transaction, DROP, self.now, self.organization, id);
             }
         }
-        for target in wanted.into_values() {
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(action);
-                let insert =
-                    insert.bind(&target.name).bind(target.kind.as_str()).bind(json(&target.address)?);
-                insert.bind(now.micros()).execute(connection).await?;
-            });
-            changed = true;
+        is_changed |= !declared.is_empty();
+        for Target { name, kind, address, .. } in declared.into_values() {
+            let (id, address) = (Uuid::now_v7(), json(address)?);
+            let (organization, name) = (self.organization, name.as_str());
+            execute!(self.transaction, INSERT, id, organization, action, name, kind, address, self.now);
         }
-        Ok(changed)
+        Ok(is_changed)
     }
 }
 

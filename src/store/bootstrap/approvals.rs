@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::{Approval, Flow, Journal, ReconcileError};
-use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
-use crate::store::columns::json;
+use super::file::{self, Flow};
+use super::{ReconcileError, Reconciliation};
+use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, SignOff, Timestamp};
+use crate::store::approvals::{ApprovalContent, NewApproval};
+use crate::store::columns::Json;
 use crate::store::transaction::fetch_all;
-use crate::store::{Error, Transaction};
-
-/// An approval's flow and number.
-type Key = (String, i64);
 
 /// An open approval.
 #[derive(sqlx::FromRow)]
@@ -22,85 +20,99 @@ struct OpenApproval {
     number: i64,
     target: Fingerprint,
     environment: Option<String>,
-    state: String,
-    content: String,
+    state: ApprovalState,
+    content: Json<ApprovalContent>,
     created_at: Timestamp,
     modified_at: Timestamp,
 }
 
-fn label((flow, number): &Key) -> String {
-    format!("approval {number} of the flow {flow}")
-}
-
-/// The columns of an approval that are compared: environment, state and content.
-fn columns(approval: &Approval) -> Result<(Option<String>, String, String), Error> {
-    let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
-    Ok((environment.map(str::to_owned), approval.state.as_str().to_owned(), json(&approval.content)?))
-}
-
-impl Transaction {
-    pub(super) async fn reconcile_approvals(
-        &mut self,
-        organization: &str,
-        flows: &[Flow],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), ReconcileError> {
-        const CLOSE: &str = "UPDATE approvals SET closed_at = $1 WHERE organization = $2 AND id = $3";
-        let listed = flows.iter().flat_map(|flow| {
-            flow.approvals.iter().map(|approval| ((flow.name.as_str().to_owned(), approval.number), approval))
-        });
-        let mut wanted: BTreeMap<Key, &Approval> = listed.collect();
-        let before = journal.changes.len();
-        for open in self.declared_approvals(organization).await? {
-            let key = (open.flow, open.number);
-            let label = label(&key);
-            match wanted.remove(&key) {
-                None => {
-                    self.close(CLOSE, organization, open.id, now).await?;
-                    journal.record(organization, format!("the {label} was removed"));
-                }
-                Some(approval) if approval.target != open.target => {
-                    return Err(ReconcileError::number_has_other_artifact(organization, label));
-                }
-                Some(approval) if columns(approval)? == (open.environment, open.state, open.content) => {}
-                Some(approval) => {
-                    self.close(CLOSE, organization, open.id, now).await?;
-                    // Later than the state before, whose replica may have a clock that is ahead.
-                    let times = (open.created_at, now.after(Some(open.modified_at)));
-                    self.insert_approval(organization, &key.0, approval, None, times).await?;
-                    journal.record(organization, describe(&label, approval));
-                }
-            }
-        }
-        for (key, approval) in wanted {
-            if let Some(before) = self.approval(organization, &key.0, key.1).await? {
-                return Err(match before.created_by {
-                    Some(_) => ReconcileError::number_is_of_a_token(organization, label(&key)),
-                    None => ReconcileError::number_was_removed(organization, label(&key)),
-                });
-            }
-            self.insert_approval(organization, &key.0, approval, None, (now, now)).await?;
-            journal.record(organization, describe(&label(&key), approval));
-        }
-        if journal.changes.len() > before {
-            for environment in self.environments_with_policies(organization, false).await? {
-                journal.mark_for_evaluation(organization, &environment);
-            }
-        }
-        Ok(())
+fn new_approval(declared: &file::Approval) -> NewApproval {
+    let approvals = declared.approvals.iter().map(|sign_off| SignOff {
+        comment: sign_off.comment.as_str().to_owned(),
+        approved_by: sign_off.by.as_str().to_owned(),
+        approval_url: sign_off.url.as_str().to_owned(),
+        timestamp: sign_off.at,
+    });
+    NewApproval {
+        number: declared.number,
+        target: declared.artifact,
+        environment: declared.environment.clone(),
+        state: declared.state,
+        content: ApprovalContent {
+            base: declared.base,
+            artifact_name: declared.name.as_str().to_owned(),
+            description: declared.description.as_str().to_owned(),
+            commits: declared.commits.clone(),
+            approvals: approvals.collect(),
+            user_data: declared.user_data.clone().map_or(serde_json::Value::Null, serde_json::Value::Object),
+        },
     }
+}
 
-    async fn declared_approvals(&mut self, organization: &str) -> Result<Vec<OpenApproval>, Error> {
+impl Reconciliation<'_> {
+    pub(super) async fn approvals(&mut self, flows: &[Flow]) -> Result<(), ReconcileError> {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
-        Ok(fetch_all!(self, SELECT, organization))
+        let open: Vec<OpenApproval> = fetch_all!(self.transaction, SELECT, self.organization);
+        let declared = flows.iter().flat_map(|flow| {
+            flow.approvals
+                .iter()
+                .map(|approval| ((flow.name.as_str(), approval.number), new_approval(approval)))
+        });
+        let mut declared: BTreeMap<(&str, i64), NewApproval> = declared.collect();
+        let changes = self.journal.changes.len();
+        for open in &open {
+            let flow = open.flow.as_str();
+            let label = label(flow, open.number);
+            match declared.remove(&(flow, open.number)) {
+                None => {
+                    self.close("approvals", vec![open.id]).await?;
+                    self.record(format!("the {label} was removed"));
+                }
+                Some(approval) if approval.target != open.target => {
+                    return Err(self.number_conflict(&label, "is for another artifact"));
+                }
+                Some(approval) => {
+                    let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
+                    if (environment, approval.state, &approval.content)
+                        == (open.environment.as_deref(), open.state, &open.content.0)
+                    {
+                        continue;
+                    }
+                    self.close("approvals", vec![open.id]).await?;
+                    // Later than the state before, whose replica may have a clock that is ahead.
+                    let times = (open.created_at, self.now.after(Some(open.modified_at)));
+                    self.transaction.insert_approval(self.organization, flow, &approval, None, times).await?;
+                    self.record(describe(&label, &approval));
+                }
+            }
+        }
+        for ((flow, number), approval) in declared {
+            let label = label(flow, number);
+            if let Some(before) = self.transaction.approval(self.organization, flow, number).await? {
+                let is_removed = before.created_by.is_none();
+                let reason =
+                    if is_removed { "was removed from the file before" } else { "was made by a token" };
+                return Err(self.number_conflict(&label, reason));
+            }
+            let times = (self.now, self.now);
+            self.transaction.insert_approval(self.organization, flow, &approval, None, times).await?;
+            self.record(describe(&label, &approval));
+        }
+        if self.journal.changes.len() > changes {
+            self.mark_environments_with_policies().await?;
+        }
+        Ok(())
     }
 }
 
+fn label(flow: &str, number: i64) -> String {
+    format!("approval {number} of the flow {flow}")
+}
+
 /// Describes an approval for the audit log.
-fn describe(label: &str, approval: &Approval) -> String {
+fn describe(label: &str, approval: &NewApproval) -> String {
     let environment =
         approval.environment.as_ref().map_or_else(|| "any environment".to_owned(), ToString::to_string);
     let by: Vec<_> =

@@ -4,17 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::{Allowance, EnvironmentConfig, Journal, until};
-use crate::domain::evidence::ownership::Pattern;
+use super::file::Environment;
+use super::{Difference, Reconciliation, until};
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::columns::micros;
-use crate::store::transaction::{execute, fetch_all, for_all, insert, on};
-use crate::store::{Error, Transaction};
+use crate::store::Error;
+use crate::store::transaction::{execute, fetch_all, for_all, insert};
 
 /// The declared limits of an environment.
 #[derive(sqlx::FromRow)]
 struct LimitsRow {
     name: String,
+    #[sqlx(flatten)]
+    limits: Limits,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, sqlx::FromRow)]
+struct Limits {
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
 }
@@ -24,6 +29,13 @@ struct OpenAllowance {
     id: Uuid,
     environment: String,
     fingerprint: Fingerprint,
+    #[sqlx(flatten)]
+    entry: Entry,
+}
+
+/// The columns of an allow-list entry that are compared.
+#[derive(PartialEq, Eq, sqlx::FromRow)]
+struct Entry {
     pattern: Option<String>,
     reason: String,
     author: String,
@@ -31,22 +43,23 @@ struct OpenAllowance {
     is_declared: bool,
 }
 
-impl Transaction {
-    pub(super) async fn reconcile_environments(
-        &mut self,
-        organization: &str,
-        environments: &[EnvironmentConfig],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+impl Entry {
+    /// What it allows.
+    fn subject(&self, artifact: Fingerprint) -> String {
+        self.pattern.clone().unwrap_or_else(|| artifact.to_string())
+    }
+}
+
+impl Reconciliation<'_> {
+    pub(super) async fn environments(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const RESET: &str = "
             UPDATE environments SET silent_after = NULL, is_declared = FALSE, min_artifacts = NULL, max_drop_percent = NULL
             WHERE organization = $1
               AND (silent_after IS NOT NULL OR is_declared OR min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
-        self.reconcile_limits(organization, environments, journal).await?;
-        execute!(self, RESET, organization);
+        self.limits(environments).await?;
+        execute!(self.transaction, RESET, self.organization);
         insert!(
-            self,
+            self.transaction,
             "INSERT INTO environments
                  (id, organization, name, created_at, silent_after, min_artifacts, max_drop_percent, is_declared, snapshot) ",
             " ON CONFLICT (organization, name)
@@ -54,128 +67,103 @@ impl Transaction {
                             max_drop_percent = excluded.max_drop_percent, is_declared = excluded.is_declared",
             environments,
             |values, environment| {
-                values.push_bind(Uuid::now_v7()).push_bind(organization).push_bind(environment.name.as_str());
-                values.push_bind(now.micros()).push_bind(environment.silent_after.map(micros));
-                values.push_bind(environment.min_artifacts.map(i64::from));
-                values.push_bind(environment.max_drop.map(i64::from));
+                let Environment { name, silent_after, min_artifacts, max_drop, .. } = environment;
+                values.push_bind(Uuid::now_v7()).push_bind(self.organization).push_bind(name.as_str());
+                values.push_bind(self.now).push_bind(*silent_after);
+                values.push_bind(min_artifacts.map(i64::from)).push_bind(max_drop.map(i64::from));
                 values.push_bind(true).push_bind(0_i64);
             }
         );
-        self.reconcile_allowances(organization, environments, now, journal).await
+        self.allowances(environments).await
     }
 
     /// Evaluates environments whose limits change. A drop is measured anew when `maxDrop` changes.
-    async fn reconcile_limits(
-        &mut self,
-        organization: &str,
-        environments: &[EnvironmentConfig],
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    async fn limits(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT name, min_artifacts, max_drop_percent FROM environments
             WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
         const UPDATE: &str =
             "UPDATE environments SET reference_artifacts = NULL WHERE organization = ? AND name IN (?)";
-        let rows: Vec<LimitsRow> = fetch_all!(self, SELECT, organization);
-        let current: BTreeMap<&str, _> =
-            rows.iter().map(|row| (row.name.as_str(), (row.min_artifacts, row.max_drop_percent))).collect();
-        let wanted: BTreeMap<&str, _> = environments
-            .iter()
-            .map(|environment| {
-                let EnvironmentConfig { min_artifacts, max_drop, .. } = environment;
-                (environment.name.as_str(), (min_artifacts.map(i64::from), max_drop.map(i64::from)))
-            })
-            .collect();
+        let rows: Vec<LimitsRow> = fetch_all!(self.transaction, SELECT, self.organization);
+        let current: BTreeMap<&str, Limits> =
+            rows.iter().map(|row| (row.name.as_str(), row.limits)).collect();
+        let declared = environments.iter().map(|Environment { name, min_artifacts, max_drop, .. }| {
+            let min_artifacts = min_artifacts.map(i64::from);
+            (name.as_str(), Limits { min_artifacts, max_drop_percent: max_drop.map(i64::from) })
+        });
+        let declared: BTreeMap<&str, Limits> = declared.collect();
         let mut restarted = Vec::new();
-        for name in current.keys().chain(wanted.keys()).copied().collect::<BTreeSet<_>>() {
-            let of = |limits: &BTreeMap<&str, _>| limits.get(name).copied().unwrap_or_default();
-            let (before, (min_artifacts, max_drop)) = (of(&current), of(&wanted));
-            if before != (min_artifacts, max_drop) {
+        for name in current.keys().chain(declared.keys()).copied().collect::<BTreeSet<_>>() {
+            let of = |limits: &BTreeMap<&str, Limits>| limits.get(name).copied().unwrap_or_default();
+            let (before, after) = (of(&current), of(&declared));
+            if before != after {
                 let text =
                     |limit: Option<i64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-                let (min, drop) = (text(min_artifacts), text(max_drop));
-                journal.record(
-                    organization,
-                    format!("minArtifacts of the environment {name} is {min}, maxDrop is {drop}"),
-                );
-                journal.mark_for_evaluation(organization, name);
+                let (min, drop) = (text(after.min_artifacts), text(after.max_drop_percent));
+                self.record(format!("minArtifacts of the environment {name} is {min}, maxDrop is {drop}"));
+                self.mark_for_evaluation(name);
             }
-            if before.1 != max_drop {
+            if before.max_drop_percent != after.max_drop_percent {
                 restarted.push(name);
             }
         }
-        for_all!(self, UPDATE, restarted, organization);
+        for_all!(self.transaction, UPDATE, restarted, self.organization);
         Ok(())
     }
 
-    async fn reconcile_allowances(
-        &mut self,
-        organization: &str,
-        environments: &[EnvironmentConfig],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    async fn allowances(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, environment, fingerprint, pattern, reason, author, expires_at, is_declared FROM allowances
             WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO allowances
                 (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared, pattern)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let listed = environments.iter().flat_map(|environment| {
-            environment
-                .allowed
-                .iter()
-                .map(|allowance| ((environment.name.as_str(), allowance.fingerprint), allowance))
+        let declared = environments.iter().flat_map(|environment| {
+            environment.allowed.iter().filter_map(|allowance| {
+                let entry = Entry {
+                    pattern: allowance.image.as_ref().map(|image| image.as_str().to_owned()),
+                    reason: allowance.reason.as_str().to_owned(),
+                    author: allowance.author.as_str().to_owned(),
+                    expires_at: allowance.expires,
+                    is_declared: true,
+                };
+                Some(((environment.name.as_str().to_owned(), allowance.fingerprint()?), entry))
+            })
         });
-        let mut wanted: BTreeMap<(&str, Fingerprint), &Allowance> = listed.collect();
-        let open: Vec<OpenAllowance> = fetch_all!(self, SELECT, organization);
-        for open in &open {
-            let (environment, artifact) = (open.environment.as_str(), open.fingerprint);
-            let key = (environment, artifact);
-            // An entry of an operation stays, until the file lists the artifact.
-            if !open.is_declared && !wanted.contains_key(&key) {
-                continue;
-            }
-            let is_unchanged = open.is_declared
-                && wanted.get(&key).is_some_and(|wanted| {
-                    (&wanted.reason, &wanted.author, wanted.expires_at)
-                        == (&open.reason, &open.author, open.expires_at)
-                });
-            if is_unchanged {
-                wanted.remove(&key);
-            } else {
-                self.close(CLOSE, organization, open.id, now).await?;
-                journal.record(
-                    organization,
-                    format!(
-                        "{} is no longer allowed in {environment}",
-                        open.pattern.clone().unwrap_or_else(|| artifact.to_string())
-                    ),
-                );
-                journal.mark_for_evaluation(organization, environment);
-            }
+        let declared: BTreeMap<(String, Fingerprint), Entry> = declared.collect();
+        let open: Vec<OpenAllowance> = fetch_all!(self.transaction, SELECT, self.organization);
+        let open = open.into_iter().map(|OpenAllowance { id, environment, fingerprint, entry }| {
+            (id, (environment, fingerprint), entry)
+        });
+        // An entry of an operation stays, until the file lists the artifact.
+        let open = open.filter(|(_, key, entry)| entry.is_declared || declared.contains_key(key)).collect();
+        let Difference { closed, inserted } = Difference::new(open, declared);
+        self.close("allowances", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, (environment, artifact), entry) in closed {
+            self.record(format!("{} is no longer allowed in {environment}", entry.subject(artifact)));
+            self.mark_for_evaluation(&environment);
         }
-        for ((environment, artifact), allowance) in wanted {
-            let Allowance { reason, author, expires_at, pattern, .. } = allowance;
-            let pattern = pattern.as_ref().map(Pattern::as_str);
-            let subject = pattern.map_or_else(|| artifact.to_string(), str::to_owned);
-            journal.record(
-                organization,
-                format!("{subject} is allowed in {environment} {} by {author}: {reason}", until(*expires_at)),
+        for ((environment, artifact), entry) in inserted {
+            let subject = entry.subject(artifact);
+            let Entry { pattern, reason, author, expires_at, is_declared } = entry;
+            execute!(
+                self.transaction,
+                INSERT,
+                Uuid::now_v7(),
+                self.organization,
+                &environment,
+                artifact,
+                &reason,
+                &author,
+                expires_at,
+                self.now,
+                is_declared,
+                pattern
             );
-            journal.mark_for_evaluation(organization, environment);
-            on!(self, |connection| {
-                let insert = sqlx::query(INSERT).bind(Uuid::now_v7()).bind(organization).bind(environment);
-                let insert = insert.bind(artifact.bytes().as_slice()).bind(reason).bind(author);
-                let insert = insert
-                    .bind(expires_at.map(Timestamp::micros))
-                    .bind(now.micros())
-                    .bind(true)
-                    .bind(pattern);
-                insert.execute(connection).await?;
-            });
+            let until = until(expires_at);
+            self.record(format!("{subject} is allowed in {environment} {until} by {author}: {reason}"));
+            self.mark_for_evaluation(&environment);
         }
         Ok(())
     }

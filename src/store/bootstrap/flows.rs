@@ -4,152 +4,111 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::{Flow, Journal};
-use crate::domain::model::Timestamp;
+use super::file::Flow;
+use super::{Difference, Reconciliation};
+use crate::domain::evidence::ownership::Ownership;
+use crate::store::Error;
 use crate::store::columns::json;
-use crate::store::transaction::{execute, fetch_all};
-use crate::store::{Error, Transaction};
+use crate::store::transaction::{execute, fetch_all, fetch_scalars};
 
-#[derive(sqlx::FromRow)]
-struct OpenTag {
-    id: Uuid,
-    flow: String,
-    tag: String,
-    tag_value: String,
-}
-
-impl Transaction {
-    pub(super) async fn reconcile_flows(
-        &mut self,
-        organization: &str,
-        flows: &[Flow],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+impl Reconciliation<'_> {
+    pub(super) async fn flows(&mut self, flows: &[Flow]) -> Result<(), Error> {
+        const DECLARED: &str = "SELECT name FROM flows WHERE organization = $1 AND is_declared";
+        const UNDECLARE: &str =
+            "UPDATE flows SET is_declared = FALSE WHERE organization = $1 AND is_declared";
         const FLOW: &str = "
             INSERT INTO flows (organization, name, created_at, is_declared) VALUES ($1, $2, $3, $4)
             ON CONFLICT (organization, name) DO UPDATE SET is_declared = excluded.is_declared";
-        const UNDECLARE: &str =
-            "UPDATE flows SET is_declared = FALSE WHERE organization = $1 AND is_declared";
         // Tags and templates of other flows come from operations and stay.
-        let mut owned = self.declared_flows(organization).await?;
-        owned.extend(flows.iter().map(|flow| flow.name.as_str().to_owned()));
-        execute!(self, UNDECLARE, organization);
-        let mut tags: BTreeSet<(&str, &str, &str)> = BTreeSet::new();
-        let mut templates: BTreeMap<&str, String> = BTreeMap::new();
-        let mut ownerships: BTreeMap<&str, String> = BTreeMap::new();
+        let before: Vec<String> = fetch_scalars!(self.transaction, DECLARED, self.organization);
+        let names = flows.iter().map(|flow| flow.name.as_str().to_owned());
+        let owned: BTreeSet<String> = names.chain(before).collect();
+        execute!(self.transaction, UNDECLARE, self.organization);
         for flow in flows {
-            let name = flow.name.as_str();
-            execute!(self, FLOW, organization, name, now, true);
-            if !flow.ownership.is_empty() {
-                ownerships.insert(name, json(&flow.ownership)?);
-            }
-            tags.extend(flow.tags.iter().map(|(tag, value)| (name, tag.as_str(), value.as_str())));
-            if let Some(template) = &flow.template {
-                templates.insert(name, json(template)?);
-            }
+            execute!(self.transaction, FLOW, self.organization, flow.name.as_str(), self.now, true);
         }
-        self.reconcile_ownerships(organization, ownerships, now, journal).await?;
-        let before = journal.changes.len();
-        self.reconcile_tags(organization, tags, &owned, now, journal).await?;
-        self.reconcile_templates(organization, templates, &owned, now, journal).await?;
-        if journal.changes.len() > before {
+        self.ownerships(flows).await?;
+        let changes = self.journal.changes.len();
+        self.tags(flows, &owned).await?;
+        self.templates(flows, &owned).await?;
+        if self.journal.changes.len() > changes {
             // Conditions of policies use tags, and the compliance of trails depends on templates.
-            for environment in self.environments_with_policies(organization, false).await? {
-                journal.mark_for_evaluation(organization, &environment);
-            }
+            self.mark_environments_with_policies().await?;
         }
         Ok(())
     }
 
-    async fn declared_flows(&mut self, organization: &str) -> Result<BTreeSet<String>, Error> {
-        const SELECT: &str = "SELECT name FROM flows WHERE organization = $1 AND is_declared";
-        self.select_names(SELECT, organization).await
-    }
-
-    async fn reconcile_ownerships(
-        &mut self,
-        organization: &str,
-        mut wanted: BTreeMap<&str, String>,
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    async fn ownerships(&mut self, flows: &[Flow]) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_ownerships SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO flow_ownerships (id, organization, flow, content, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
-        for (id, flow, content) in &open {
-            match wanted.get(flow.as_str()) {
-                Some(wanted_content) if wanted_content == content => _ = wanted.remove(flow.as_str()),
-                other => {
-                    if other.is_none() {
-                        journal.record(organization, format!("the flow {flow} owns nothing"));
-                    }
-                    self.close(CLOSE, organization, *id, now).await?;
-                }
+        let mut declared = BTreeMap::new();
+        for Flow { name, repositories, images, .. } in flows {
+            let ownership = Ownership { repositories: repositories.clone(), images: images.clone() };
+            if !ownership.is_empty() {
+                declared.insert(name.as_str().to_owned(), json(&ownership)?);
             }
         }
-        for (flow, content) in wanted {
-            journal.record(organization, format!("the flow {flow} owns {content}"));
-            execute!(self, INSERT, Uuid::now_v7(), organization, flow, content, now);
+        let open = fetch_all!(self.transaction, SELECT, self.organization);
+        let Difference { closed, inserted } = Difference::new(open, declared);
+        self.close("flow_ownerships", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, flow, _) in closed.iter().filter(|(_, flow, _)| !inserted.contains_key(flow)) {
+            self.record(format!("the flow {flow} owns nothing"));
+        }
+        for (flow, content) in inserted {
+            let id = Uuid::now_v7();
+            execute!(self.transaction, INSERT, id, self.organization, &flow, &content, self.now);
+            self.record(format!("the flow {flow} owns {content}"));
         }
         Ok(())
     }
 
-    async fn reconcile_tags(
-        &mut self,
-        organization: &str,
-        mut wanted: BTreeSet<(&str, &str, &str)>,
-        owned: &BTreeSet<String>,
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    async fn tags(&mut self, flows: &[Flow], owned: &BTreeSet<String>) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_tags SET closed_at = $1 WHERE organization = $2 AND id = $3";
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        let open: Vec<OpenTag> = fetch_all!(self, SELECT, organization);
-        for OpenTag { id, flow, tag, tag_value } in open.iter().filter(|tag| owned.contains(&tag.flow)) {
-            if !wanted.remove(&(flow.as_str(), tag.as_str(), tag_value.as_str())) {
-                self.close(CLOSE, organization, *id, now).await?;
-                let change = format!("the tag {tag}={tag_value} of the flow {flow} was removed");
-                journal.record(organization, change);
-            }
+        let open: Vec<(Uuid, String, String, String)> =
+            fetch_all!(self.transaction, SELECT, self.organization);
+        let open = open.into_iter().filter(|(_, flow, ..)| owned.contains(flow));
+        let open = open.map(|(id, flow, tag, value)| (id, (flow, tag), value));
+        let declared = flows.iter().flat_map(|flow| {
+            flow.tags.iter().map(|(tag, value)| ((flow.name.as_str().to_owned(), tag.clone()), value.clone()))
+        });
+        let Difference { closed, inserted } = Difference::new(open.collect(), declared.collect());
+        self.close("flow_tags", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, (flow, tag), value) in closed {
+            self.record(format!("the tag {tag}={value} of the flow {flow} was removed"));
         }
-        for (flow, tag, value) in wanted {
-            journal.record(organization, format!("the tag {tag}={value} of the flow {flow} was added"));
-            execute!(self, INSERT, Uuid::now_v7(), organization, flow, tag, value, now);
+        for ((flow, tag), value) in inserted {
+            let id = Uuid::now_v7();
+            execute!(self.transaction, INSERT, id, self.organization, &flow, &tag, &value, self.now);
+            self.record(format!("the tag {tag}={value} of the flow {flow} was added"));
         }
         Ok(())
     }
 
-    async fn reconcile_templates(
-        &mut self,
-        organization: &str,
-        mut wanted: BTreeMap<&str, String>,
-        owned: &BTreeSet<String>,
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    async fn templates(&mut self, flows: &[Flow], owned: &BTreeSet<String>) -> Result<(), Error> {
         const SELECT: &str = "
             SELECT id, flow, content FROM flow_templates WHERE organization = $1 AND closed_at IS NULL";
-        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
-        let open: Vec<(Uuid, String, String)> = fetch_all!(self, SELECT, organization);
-        for (id, flow, content) in open.into_iter().filter(|(_, flow, _)| owned.contains(flow)) {
-            if wanted.get(flow.as_str()) == Some(&content) {
-                wanted.remove(flow.as_str());
-            } else {
-                self.close(CLOSE, organization, id, now).await?;
-                journal.record(organization, format!("the template of the flow {flow} was removed"));
+        let mut declared = BTreeMap::new();
+        for flow in flows {
+            if let Some(template) = &flow.template {
+                declared.insert(flow.name.as_str().to_owned(), json(template)?);
             }
         }
-        for (flow, content) in wanted {
-            journal.record(organization, format!("the template of the flow {flow} is {content}"));
-            self.insert_template(organization, flow, &content, now, None).await?;
+        let mut open: Vec<(Uuid, String, String)> = fetch_all!(self.transaction, SELECT, self.organization);
+        open.retain(|(_, flow, _)| owned.contains(flow));
+        let Difference { closed, inserted } = Difference::new(open, declared);
+        self.close("flow_templates", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, flow, _) in closed {
+            self.record(format!("the template of the flow {flow} was removed"));
+        }
+        for (flow, content) in inserted {
+            self.transaction.insert_template(self.organization, &flow, &content, self.now, None).await?;
+            self.record(format!("the template of the flow {flow} is {content}"));
         }
         Ok(())
     }

@@ -2,22 +2,18 @@
 
 use sqlx::types::Uuid;
 
-use super::Journal;
-use crate::domain::evidence::access::Scope;
+use super::{Difference, Reconciliation, file};
 use crate::domain::evidence::identity::{Issuer, SignIn};
-use crate::domain::model::Timestamp;
 use crate::store::columns::json;
 use crate::store::transaction::execute;
-use crate::store::{Error, Transaction};
+use crate::store::{Error, access};
 
 /// Describes an issuer for the audit log.
 fn describe(issuer: &Issuer) -> String {
     let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
     let rules = rules.iter().map(|rule| {
-        let scope =
-            if rule.scope == Scope::default() { String::new() } else { format!(" for {}", rule.scope) };
-        let create = if rule.can_create { ", which creates environments," } else { "" };
-        format!("role {}{scope}{create} if {rule}", rule.role.as_str())
+        let permissions = access::describe(rule.role, &rule.scope(), rule.create);
+        format!("{permissions} if {rule}")
     });
     let rules: Vec<_> = rules.collect();
     let keys = if jwks.is_some() { ", with keys from a file" } else { "" };
@@ -28,26 +24,37 @@ fn describe(issuer: &Issuer) -> String {
     format!("issuer {name} of {url} for audience {audience}{keys}{sign_in} ({})", rules.join("; "))
 }
 
-impl Transaction {
-    pub(super) async fn reconcile_issuers(
-        &mut self,
-        organization: &str,
-        issuers: &[Issuer],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
-        const CLOSE: &str = "UPDATE issuers SET closed_at = $1 WHERE organization = $2 AND id = $3";
+fn stored(declared: &file::Issuer) -> Issuer {
+    let sign_in = declared.sign_in.as_ref().map(|file::SignIn { scopes, max_age, .. }| SignIn {
+        scopes: scopes.clone(),
+        max_age: max_age.map(|span| span.0),
+    });
+    Issuer {
+        name: declared.name.clone(),
+        url: declared.url.clone(),
+        audience: declared.audience.clone().unwrap_or_default(),
+        jwks: declared.jwks.as_ref().map(|jwks| jwks.keys.clone()),
+        sign_in,
+        rules: declared.rules.clone(),
+    }
+}
+
+impl Reconciliation<'_> {
+    pub(super) async fn issuers(&mut self, issuers: &[file::Issuer]) -> Result<(), Error> {
         const INSERT: &str =
             "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let open = self.issuers(Some(organization)).await?;
-        for stored in open.iter().filter(|stored| !issuers.contains(&stored.issuer)) {
-            self.close(CLOSE, organization, stored.id, now).await?;
-            journal.record(organization, format!("the {} was removed", describe(&stored.issuer)));
+        let open = self.transaction.issuers(Some(self.organization)).await?.into_iter();
+        let open = open.map(|stored| (stored.id, stored.issuer.name.clone(), stored.issuer)).collect();
+        let declared = issuers.iter().map(|issuer| (issuer.name.clone(), stored(issuer))).collect();
+        let Difference { closed, inserted } = Difference::new(open, declared);
+        self.close("issuers", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, _, issuer) in &closed {
+            self.record(format!("the {} was removed", describe(issuer)));
         }
-        for issuer in issuers.iter().filter(|issuer| open.iter().all(|stored| stored.issuer != **issuer)) {
-            let content = json(issuer)?;
-            execute!(self, INSERT, Uuid::now_v7(), organization, &issuer.url, &content, now);
-            journal.record(organization, format!("the {} was added", describe(issuer)));
+        for issuer in inserted.values() {
+            let (id, content) = (Uuid::now_v7(), json(issuer)?);
+            execute!(self.transaction, INSERT, id, self.organization, &issuer.url, &content, self.now);
+            self.record(format!("the {} was added", describe(issuer)));
         }
         Ok(())
     }

@@ -3,98 +3,87 @@
 
 use std::collections::BTreeSet;
 
-use super::{EnvironmentConfig, Journal, PolicyConfig};
-use crate::domain::model::{PolicyName, Timestamp};
+use super::Reconciliation;
+use super::file::{Environment, Policy};
+use crate::domain::model::PolicyName;
+use crate::store::Error;
 use crate::store::policies::{CurrentPolicy, NewPolicy};
-use crate::store::{Error, Transaction};
 
 /// The author of declared policies and attachments.
 const BOOTSTRAP: &str = "bootstrap file";
 
-impl Transaction {
-    pub(super) async fn reconcile_policies(
+impl Reconciliation<'_> {
+    pub(super) async fn policies(
         &mut self,
-        organization: &str,
-        policies: &[PolicyConfig],
-        environments: &[EnvironmentConfig],
-        now: Timestamp,
-        journal: &mut Journal,
+        policies: &[Policy],
+        environments: &[Environment],
     ) -> Result<(), Error> {
         let declared: BTreeSet<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
-        let mut changed: BTreeSet<String> = BTreeSet::new();
-        let mut removed: BTreeSet<String> = BTreeSet::new();
-        let current = self.current_policies(organization, None).await?;
+        let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
+        let current = self.transaction.current_policies(self.organization, None).await?;
         for open in current.iter().filter(|open| open.is_declared && !declared.contains(open.name.as_str())) {
-            self.close_policy(organization, &open.name, now).await?;
-            journal.record(organization, format!("the policy {} was removed", open.name));
-            removed.insert(open.name.clone());
+            self.transaction.close_policy(self.organization, &open.name, self.now).await?;
+            self.record(format!("the policy {} was removed", open.name));
+            removed.insert(open.name.as_str());
         }
         for policy in policies {
-            let PolicyConfig { name, description, content, needs_trails, .. } = policy;
-            let is_same = |open: &CurrentPolicy| {
-                (open.is_declared, open.name.as_str(), &open.description, &open.content)
-                    == (true, name.as_str(), description, content)
-            };
-            if current.iter().any(is_same) {
-                continue;
-            }
             let new = NewPolicy {
-                name: name.as_str(),
-                description,
+                name: policy.name.as_str(),
+                description: policy.description.as_str(),
                 comment: "",
-                content,
-                needs_trails: *needs_trails,
+                content: policy.text.as_deref().unwrap_or_default(),
+                needs_trails: policy.needs_trails,
                 is_declared: true,
                 created_by: BOOTSTRAP,
             };
-            let version = self.insert_policy(organization, new, now).await?;
-            journal.record(organization, format!("the policy {name} has version {version}"));
-            changed.insert(name.as_str().to_owned());
+            let is_same = |open: &CurrentPolicy| {
+                (open.is_declared, &*open.name, &*open.description, &*open.content)
+                    == (true, new.name, new.description, new.content)
+            };
+            if !current.iter().any(is_same) {
+                let version = self.transaction.insert_policy(self.organization, new, self.now).await?;
+                self.record(format!("the policy {} has version {version}", new.name));
+                changed.insert(new.name);
+            }
         }
-        self.reconcile_attachments(organization, environments, (&changed, &removed), now, journal).await
+        self.attachments(environments, &changed, &removed).await
     }
 
-    async fn reconcile_attachments(
+    async fn attachments(
         &mut self,
-        organization: &str,
-        environments: &[EnvironmentConfig],
-        (changed, removed): (&BTreeSet<String>, &BTreeSet<String>),
-        now: Timestamp,
-        journal: &mut Journal,
+        environments: &[Environment],
+        changed: &BTreeSet<&str>,
+        removed: &BTreeSet<&str>,
     ) -> Result<(), Error> {
         let listed = environments.iter().flat_map(|environment| {
             environment.policies.iter().map(|policy| (environment.name.as_str(), PolicyName::as_str(policy)))
         });
         let mut wanted: BTreeSet<(&str, &str)> = listed.collect();
-        let open = self.policy_attachments(organization, None, None).await?;
+        let open = self.transaction.policy_attachments(self.organization, None, None).await?;
         let mut closed = Vec::new();
         for attachment in &open {
             let (environment, policy) = (attachment.environment.as_str(), attachment.policy.as_str());
             let is_wanted = wanted.contains(&(environment, policy));
             if removed.contains(policy) || attachment.is_declared && !is_wanted {
                 closed.push(attachment.id);
-                journal.record(
-                    organization,
-                    format!("the policy {policy} was detached from the environment {environment}"),
-                );
-                journal.mark_for_evaluation(organization, environment);
+                self.record(format!("the policy {policy} was detached from the environment {environment}"));
+                self.mark_for_evaluation(environment);
             } else if is_wanted && !attachment.is_declared {
                 // Inserted again, as declared.
                 closed.push(attachment.id);
             } else {
                 wanted.remove(&(environment, policy));
                 if changed.contains(policy) {
-                    journal.mark_for_evaluation(organization, environment);
+                    self.mark_for_evaluation(environment);
                 }
             }
         }
-        self.detach_policies(organization, closed, now).await?;
+        self.transaction.detach_policies(self.organization, closed, self.now).await?;
         for (environment, policy) in &wanted {
-            let change = format!("the policy {policy} is attached to the environment {environment}");
-            journal.record(organization, change);
-            journal.mark_for_evaluation(organization, environment);
+            self.record(format!("the policy {policy} is attached to the environment {environment}"));
+            self.mark_for_evaluation(environment);
         }
         let wanted: Vec<_> = wanted.into_iter().collect();
-        self.attach_policies(organization, &wanted, true, BOOTSTRAP, now).await
+        self.transaction.attach_policies(self.organization, &wanted, true, BOOTSTRAP, self.now).await
     }
 }

@@ -1,51 +1,60 @@
 //! Reconciles the tokens of the bootstrap file, and leaves those that were created at runtime as they are.
 
-use super::{Journal, Token, until};
-use crate::domain::model::Timestamp;
-use crate::store::{Error, Transaction, access};
+use super::file::Organization;
+use super::{Reconciliation, until};
+use crate::store::Error;
+use crate::store::access::Token;
 
-impl Transaction {
+impl Reconciliation<'_> {
+    /// The tokens that the file declares.
+    pub(super) fn declared_tokens(&self, declared: &Organization) -> Vec<Token> {
+        let tokens = declared.tokens.iter().filter_map(|token| {
+            Some(Token {
+                organization: self.organization.to_owned(),
+                name: token.name.clone(),
+                sha256: token.sha256?,
+                role: token.role,
+                scope: token.scope(),
+                can_create: token.create,
+                expires_at: token.expires,
+                created_at: self.now,
+                created_by: None,
+                last_used_at: None,
+            })
+        });
+        tokens.collect()
+    }
+
     /// Closes the open tokens that are not wanted, and returns the wanted tokens that are not open. Closes a token that was
     /// created at runtime if it `is_replaced`.
-    pub(super) async fn close_tokens<'a>(
+    pub(super) async fn close_tokens(
         &mut self,
-        organization: &str,
-        wanted: &'a [Token],
+        wanted: Vec<Token>,
         is_replaced: impl Fn(&Token) -> bool,
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<Vec<&'a Token>, Error> {
-        let mut missing: Vec<&Token> = wanted.iter().collect();
-        for open in self.tokens(organization).await? {
-            let access::Token { name, sha256, role, scope, can_create, expires_at, created_by, .. } = open;
-            let token = Token { name, sha256, role, scope, can_create, expires_at };
-            let end = if created_by.is_some() {
-                if !is_replaced(&token) {
+    ) -> Result<Vec<Token>, Error> {
+        let mut missing = wanted;
+        for open in self.transaction.tokens(self.organization).await? {
+            let end = if open.created_by.is_some() {
+                if !is_replaced(&open) {
                     continue;
                 }
                 ", which was created at runtime, was revoked"
-            } else if let Some(index) = missing.iter().position(|wanted| **wanted == token) {
+            } else if let Some(index) = missing.iter().position(|wanted| wanted.grants_as(&open)) {
                 missing.remove(index);
                 continue;
             } else {
                 " was removed"
             };
-            self.close_token(token.sha256, now).await?;
-            journal.record(organization, format!("the {token}{end}"));
+            self.transaction.close_token(open.sha256, self.now).await?;
+            self.record(format!("the {open}{end}"));
         }
         Ok(missing)
     }
 
-    pub(super) async fn open_tokens(
-        &mut self,
-        organization: &str,
-        tokens: &[&Token],
-        now: Timestamp,
-        journal: &mut Journal,
-    ) -> Result<(), Error> {
+    pub(super) async fn open_tokens(&mut self, tokens: &[Token]) -> Result<(), Error> {
         for token in tokens {
-            self.insert_token(organization, token, None, now).await?;
-            journal.record(organization, format!("the {token} was added {}", until(token.expires_at)));
+            self.transaction.insert_token(token).await?;
+            self.record(format!("the {token} was added {}", until(token.expires_at)));
         }
         Ok(())
     }

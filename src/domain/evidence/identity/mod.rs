@@ -48,17 +48,26 @@ pub struct SignIn {
     pub max_age: Option<Duration>,
 }
 
-/// The permissions of tokens with certain claims.
+/// Permissions of tokens with certain claims.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The claims. A value that ends with `*` matches a prefix.
+    /// Claims and their values, all of which must match, at least one. A value that ends with * matches a prefix. A claim
+    /// with a list matches if the list contains the value.
+    #[cfg_attr(feature = "service", schemars(extend("minProperties" = 1)))]
     pub claims: BTreeMap<String, String>,
-    /// The role.
+    /// Permissions, as of a token with this role.
     pub role: Role,
-    /// The environments and flows that the role applies to.
-    pub scope: Scope,
-    /// Whether reports create environments.
-    pub can_create: bool,
+    /// Environments of the role report or approve; "*" for all.
+    #[serde(default)]
+    pub environments: Vec<String>,
+    /// Whether reports of the role report create environments that this file does not list.
+    #[serde(default)]
+    pub create: bool,
+    /// Flows of the role attest or approve; "*" for all.
+    #[serde(default)]
+    pub flows: Vec<String>,
 }
 
 /// The claims of a token with a valid signature.
@@ -203,6 +212,12 @@ impl Issuer {
 }
 
 impl Rule {
+    /// The environments and flows that the role applies to.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        Scope { environments: self.environments.clone(), flows: self.flows.clone() }
+    }
+
     /// Whether a token with these claims has the permissions.
     #[must_use]
     pub fn matches(&self, claims: &Claims) -> bool {
@@ -270,6 +285,10 @@ mod tests {
         }
     }
 
+    fn rule(claims: BTreeMap<String, String>) -> Rule {
+        Rule { claims, role: Role::Read, environments: vec![], create: false, flows: vec![] }
+    }
+
     #[test]
     fn rule_matches_text_prefixes_and_lists() {
         let token = claims(json!({
@@ -292,13 +311,11 @@ mod tests {
             ("nested.a", "b", false),
             ("missing", "*", false),
         ] {
-            let claims = [(name.to_owned(), pattern.to_owned())].into();
-            let rule = Rule { claims, role: Role::Read, scope: Scope::default(), can_create: false };
+            let rule = rule([(name.to_owned(), pattern.to_owned())].into());
             assert_eq!(rule.matches(&token), expected, "{name} {pattern}");
         }
         let claims = [("sub", "repo:*"), ("groups", "qa")];
-        let claims = claims.map(|(name, pattern)| (name.to_owned(), pattern.to_owned())).into();
-        let rule = Rule { claims, role: Role::Read, scope: Scope::default(), can_create: false };
+        let rule = rule(claims.map(|(name, pattern)| (name.to_owned(), pattern.to_owned())).into());
         assert!(!rule.matches(&token), "all claims must match");
     }
 }

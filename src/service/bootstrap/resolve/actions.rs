@@ -12,7 +12,7 @@ use super::value::{InvalidValue, unique};
 use crate::domain::model::{Channel, EnvironmentName, TargetKind};
 use crate::service::bootstrap::file;
 use crate::service::notify::{Address, AddressBook, Smtp, SmtpTls};
-use crate::store::bootstrap::{Action, PublicAddress, Target};
+use crate::store::bootstrap::file::{Organization, Target};
 use crate::store::events::ALL_ENVIRONMENTS;
 
 /// Maximum number of environments, targets or recipients of an action.
@@ -46,15 +46,15 @@ pub(super) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
     Ok(Smtp { host: smtp.host.clone(), port, tls: smtp.tls, from, credentials })
 }
 
+/// Checks the actions of an organization, and adds the addresses of their targets to the book.
 pub(super) fn resolve(
-    organization: &file::Organization,
+    organization: &mut Organization,
     place: &str,
     path: &Path,
     book: &mut AddressBook,
-) -> Result<Vec<Action>, InvalidValue> {
+) -> Result<(), InvalidValue> {
     let mut numbers = BTreeSet::new();
-    let mut actions = Vec::new();
-    for (n, action) in organization.actions.iter().enumerate() {
+    for (n, action) in organization.actions.iter_mut().enumerate() {
         let place = format!("{place}.actions[{n}]");
         let at = |key: &str, why: &str| (format!("{place}.{key}"), why.to_owned());
         if action.number < 1 || !numbers.insert(action.number) {
@@ -69,30 +69,19 @@ pub(super) fn resolve(
         }
         check_environments(&action.environments).map_err(|why| at("environments", &why))?;
         unique(&format!("{place}.targets"), action.targets.iter().map(|target| target.name.as_str()))?;
-        let mut targets = Vec::new();
-        for (n, target) in action.targets.iter().enumerate() {
+        let other = action.triggers.iter().find(|trigger| trigger.condition().is_none());
+        for (n, target) in action.targets.iter_mut().enumerate() {
             let wrong = |why| (format!("{place}.targets[{n}]"), why);
-            let other = action.triggers.iter().find(|trigger| trigger.condition().is_none());
             if let Some(other) = other.filter(|_| target.kind == TargetKind::PagerDuty) {
-                let [expected, got] =
-                    ["triggers about compliance or silence of environments", other.as_str()];
-                return Err(wrong(format!("a target of type PAGERDUTY: expected {expected}, got {got}")));
+                let expected = "triggers about compliance or silence of environments";
+                return Err(wrong(format!("a target of type PAGERDUTY: expected {expected}, got {other}")));
             }
-            let (address, public) = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;
-            let name = target.name.as_str().to_owned();
-            book.targets
-                .insert((organization.name.as_str().to_owned(), action.number, name.clone()), address);
-            targets.push(Target { name, kind: target.kind, address: public });
+            let address = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;
+            let key = (organization.name.as_str().to_owned(), action.number, target.name.as_str().to_owned());
+            book.targets.insert(key, address);
         }
-        actions.push(Action {
-            number: action.number,
-            name: action.name.as_str().to_owned(),
-            environments: action.environments.clone(),
-            triggers: action.triggers.clone(),
-            targets,
-        });
     }
-    Ok(actions)
+    Ok(())
 }
 
 /// Checks that the names are valid, which finds some misspelled names.
@@ -106,67 +95,64 @@ fn check_environments(names: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn resolve_target(
-    target: &file::Target,
-    path: &Path,
-    has_smtp: bool,
-) -> Result<(Address, PublicAddress), String> {
-    let has = |what: &str, wrong: bool| {
-        if wrong {
-            Err(format!("a target of type {} must not have {what}", target.kind.as_str()))
-        } else {
-            Ok(())
+/// The address of a target, whose public part it fills in.
+fn resolve_target(target: &mut Target, path: &Path, has_smtp: bool) -> Result<Address, String> {
+    let kind = target.kind;
+    let keys = [
+        ("secrets", kind == TargetKind::Webhook, !target.secrets.is_empty()),
+        ("channel", kind == TargetKind::Slack, target.channel.is_some()),
+        ("routingKey", kind == TargetKind::PagerDuty, target.routing_key.is_some()),
+        ("recipients", kind == TargetKind::Email, !target.recipients.is_empty()),
+        ("url", kind != TargetKind::Email, target.url.is_some()),
+    ];
+    if let Some((key, ..)) = keys.into_iter().find(|(_, may, has)| *has && !may) {
+        return Err(format!("a target of type {} must not have {key}", kind.as_str()));
+    }
+    Ok(match kind {
+        TargetKind::Email => {
+            let recipients = recipients(&target.recipients)?;
+            if !has_smtp {
+                return Err("mail needs a server: set smtp at the top level of the file".into());
+            }
+            target.address.recipients.clone_from(&target.recipients);
+            Address::Email { recipients }
         }
-    };
-    if target.kind != TargetKind::Webhook {
-        has("secrets", !target.secrets.is_empty())?;
-    }
-    if target.kind != TargetKind::Slack {
-        has("channel", target.channel.is_some())?;
-    }
-    if target.kind != TargetKind::PagerDuty {
-        has("routingKey", target.routing_key.is_some())?;
-    }
-    if target.kind == TargetKind::Email {
-        has("url", target.url.is_some())?;
-        let recipients = recipients(&target.recipients)?;
-        if !has_smtp {
-            return Err("mail needs a server: set smtp at the top level of the file".into());
+        TargetKind::Slack => {
+            target.address.channel = target.channel.as_ref().map(|channel| Channel {
+                channel_id: channel.id.clone(),
+                channel_name: channel.name.clone(),
+                team_id: channel.team.clone(),
+            });
+            Address::Slack { url: resolve_url(target, path)? }
         }
-        let public = PublicAddress { recipients: target.recipients.clone(), ..PublicAddress::default() };
-        return Ok((Address::Email { recipients }, public));
-    }
-    has("recipients", !target.recipients.is_empty())?;
+        TargetKind::Teams => Address::Teams { url: resolve_url(target, path)? },
+        TargetKind::PagerDuty => {
+            let url = resolve_url(target, path)?;
+            let reference = target.routing_key.as_ref();
+            let reference = reference.ok_or("expected routingKey, as {file: FILE} or {variable: NAME}")?;
+            let routing_key = secret::any(reference, path).map_err(|why| format!("routingKey: {why}"))?;
+            Address::PagerDuty { url, routing_key }
+        }
+        TargetKind::Webhook => {
+            let url = resolve_url(target, path)?;
+            if !(1..=2).contains(&target.secrets.len()) {
+                return Err("secrets: expected one, or two during a rotation".into());
+            }
+            let secrets = target.secrets.iter().map(|reference| secret::strong(reference, path));
+            let secrets = secrets.collect::<Result<Vec<_>, _>>().map_err(|why| format!("secrets: {why}"))?;
+            Address::Webhook { url, secrets }
+        }
+    })
+}
+
+fn resolve_url(target: &mut Target, path: &Path) -> Result<SecretString, String> {
     let url = match &target.url {
         Some(reference) => secret::any(reference, path).map_err(|why| format!("url: {why}"))?,
         None if target.kind == TargetKind::PagerDuty => PAGERDUTY.into(),
         None => return Err("expected url, as {file: FILE} or {variable: NAME}".into()),
     };
-    let webhook = Some(origin(&url)?);
-    if target.kind == TargetKind::Slack {
-        let channel = target.channel.as_ref().map(|channel| Channel {
-            channel_id: channel.id.clone(),
-            channel_name: channel.name.clone(),
-            team_id: channel.team.clone(),
-        });
-        return Ok((Address::Slack { url }, PublicAddress { webhook, channel, recipients: Vec::new() }));
-    }
-    let public = PublicAddress { webhook, ..PublicAddress::default() };
-    if target.kind == TargetKind::Teams {
-        return Ok((Address::Teams { url }, public));
-    }
-    if target.kind == TargetKind::PagerDuty {
-        let reference = target.routing_key.as_ref();
-        let reference = reference.ok_or("expected routingKey, as {file: FILE} or {variable: NAME}")?;
-        let routing_key = secret::any(reference, path).map_err(|why| format!("routingKey: {why}"))?;
-        return Ok((Address::PagerDuty { url, routing_key }, public));
-    }
-    if !(1..=2).contains(&target.secrets.len()) {
-        return Err("secrets: expected one, or two during a rotation".into());
-    }
-    let secrets = target.secrets.iter().map(|reference| secret::strong(reference, path));
-    let secrets = secrets.collect::<Result<Vec<_>, _>>().map_err(|why| format!("secrets: {why}"))?;
-    Ok((Address::Webhook { url, secrets }, public))
+    target.address.webhook = Some(origin(&url)?);
+    Ok(url)
 }
 
 /// The scheme and host of a URL, which readers may see. Errors do not quote the URL, which is a credential.

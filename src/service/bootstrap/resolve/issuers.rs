@@ -1,119 +1,110 @@
 //! Issuers: reads their keys and checks their rules.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use url::Url;
 
-use super::secret;
-use super::value::{InvalidValue, escaped, unique};
-use crate::domain::evidence::access::Scope;
-use crate::domain::evidence::identity::{Issuer, Rule, SignIn};
+use super::secret::{self, Found, read_text};
+use super::value::{InvalidValue, unique};
 use crate::domain::model::EnvironmentName;
 use crate::process::error_causes::describe;
-use crate::process::files::read_up_to;
-use crate::service::bootstrap::file;
 use crate::service::identity::KeySet;
 use crate::service::notify::AddressBook;
+use crate::store::bootstrap::file::{Issuer, Jwks};
 
 /// Maximum size of a file with keys, in bytes.
 const MAX_KEYS: u64 = 256 * 1024;
 
-/// The issuers of an organization.
+/// Reads and checks the issuers of an organization.
 pub(super) fn resolve(
-    issuers: Vec<file::Issuer>,
+    issuers: &mut [Issuer],
     organization: &str,
     place: &str,
     path: &Path,
     book: &mut AddressBook,
-) -> Result<Vec<Issuer>, InvalidValue> {
+) -> Result<(), InvalidValue> {
     unique(place, issuers.iter().map(|issuer| issuer.name.as_str()))?;
-    let mut resolved: Vec<Issuer> = Vec::new();
-    for (n, issuer) in issuers.into_iter().enumerate() {
+    for (n, issuer) in issuers.iter_mut().enumerate() {
         let at = |key: &str| format!("{place}[{n}].{key}");
-        let key = (organization.to_owned(), issuer.name.clone());
         let reference = issuer.sign_in.as_ref().and_then(|sign_in| sign_in.client_secret.as_ref());
         if let Some(reference) = reference {
             let client_secret =
                 secret::any(reference, path).map_err(|why| (at("signIn.clientSecret"), why))?;
-            book.client_secrets.insert(key, client_secret);
+            book.client_secrets.insert((organization.to_owned(), issuer.name.clone()), client_secret);
         }
-        let issuer = resolve_issuer(issuer, path).map_err(|(key, why)| (at(&key), why))?;
-        let of = |issuer: &Issuer| (issuer.url.clone(), issuer.audience.clone(), issuer.jwks.clone());
-        if let Some(other) = resolved.iter().find(|other| of(other) == of(&issuer)) {
-            let why =
-                format!("same issuer, audience and keys as {}: add the rules to that issuer", other.name);
-            return Err((at("issuer"), why));
-        }
-        resolved.push(issuer);
+        resolve_issuer(issuer, path).map_err(|(key, why)| (at(&key), why))?;
     }
-    Ok(resolved)
+    let mut seen = BTreeMap::new();
+    for (n, issuer) in issuers.iter().enumerate() {
+        let keys = issuer.jwks.as_ref().map(|jwks| &jwks.keys);
+        if let Some(other) = seen.insert((&issuer.url, &issuer.audience, keys), &issuer.name) {
+            let why = format!("same issuer, audience and keys as {other}: add the rules to that issuer");
+            return Err((format!("{place}[{n}].issuer"), why));
+        }
+    }
+    Ok(())
 }
 
-fn resolve_issuer(issuer: file::Issuer, path: &Path) -> Result<Issuer, InvalidValue> {
-    let file::Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
-    let invalid = |key: &str, why: &str| (key.to_owned(), why.to_owned());
+fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> {
+    let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
+    let invalid = |key: &str, why: &str| Err((key.to_owned(), why.to_owned()));
     // The name of a caller is NAME/SUBJECT, so the name contains no slash.
     if name.parse::<EnvironmentName>().is_err() || name.len() > 64 {
-        return Err(invalid("name", "expected at most 64 letters, digits, '-', '_', '.' or '~'"));
+        return invalid("name", "expected at most 64 letters, digits, '-', '_', '.' or '~'");
     }
     let parsed = url.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let has_more = |url: &Url| {
         url.query().is_some() || url.fragment().is_some() || url.password().is_some() || url.username() != ""
     };
     if parsed.is_none_or(|url| has_more(&url)) {
-        return Err(invalid(
-            "issuer",
-            "expected an http or https URL without query, fragment and credentials",
-        ));
+        let why = "expected an http or https URL without query, fragment and credentials";
+        return invalid("issuer", why);
     }
     let is_text = |text: &str| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
-    let client_id = sign_in.as_ref().map(|sign_in| sign_in.client_id.clone());
-    if sign_in.is_some() && audience.is_some() && audience != client_id {
-        return Err(invalid("audience", "expected the clientId of signIn, or no audience"));
-    }
-    let Some(audience) = client_id.or(audience).filter(|audience| is_text(audience)) else {
-        return Err(invalid("audience", "expected 1 to 255 bytes without control characters"));
-    };
-    if sign_in.is_some() && jwks.is_some() {
-        return Err(invalid(
-            "signIn",
-            "must not be combined with jwks: sign-in needs the endpoints of the issuer",
-        ));
-    }
-    let is_scope = |scope: &String| is_text(scope) && !scope.contains([' ', '"', '\\']);
-    if !sign_in.iter().flat_map(|sign_in| &sign_in.scopes).all(is_scope) {
-        return Err(invalid("signIn.scopes", "expected names without spaces, such as groups"));
-    }
-    let sign_in = sign_in
-        .map(|file::SignIn { scopes, max_age, .. }| SignIn { scopes, max_age: max_age.map(|span| span.0) });
-    if rules.is_empty() {
-        return Err(invalid("rules", "expected at least one rule"));
-    }
-    let jwks = match jwks {
-        None => None,
-        Some(jwks) => Some(read_keys(&jwks.file, path).map_err(|why| ("jwks.file".to_owned(), why))?),
-    };
-    let rules = rules.into_iter().enumerate().map(|(n, rule)| {
-        let file::Rule { claims, role, environments, create, flows } = rule;
-        if claims.is_empty() || !claims.iter().flat_map(|(name, value)| [name, value]).all(|text| is_text(text)) {
-            let why = "expected at least one claim, and names and values of 1 to 255 bytes without control characters";
-            return Err((format!("rules[{n}].claims"), why.to_owned()));
+    if let Some(sign_in) = sign_in {
+        let client_id = audience.get_or_insert_with(|| sign_in.client_id.clone());
+        if *client_id != sign_in.client_id {
+            return invalid("audience", "expected the clientId of signIn, or no audience");
         }
-        let scope = Scope::new(role, environments, flows, create);
-        let scope = scope.map_err(|error| (format!("rules[{n}]"), error.to_string()))?;
-        Ok(Rule { claims, role, scope, can_create: create })
-    });
-    let rules = rules.collect::<Result<_, _>>()?;
-    Ok(Issuer { name, url, audience, jwks, sign_in, rules })
+        if jwks.is_some() {
+            let why = "must not be combined with jwks: sign-in needs the endpoints of the issuer";
+            return invalid("signIn", why);
+        }
+        let is_scope = |scope: &String| is_text(scope) && !scope.contains([' ', '"', '\\']);
+        if !sign_in.scopes.iter().all(is_scope) {
+            return invalid("signIn.scopes", "expected names without spaces, such as groups");
+        }
+    }
+    if !audience.as_deref().is_some_and(is_text) {
+        return invalid("audience", "expected 1 to 255 bytes without control characters");
+    }
+    if rules.is_empty() {
+        return invalid("rules", "expected at least one rule");
+    }
+    if let Some(jwks) = jwks {
+        read_keys(jwks, path).map_err(|why| ("jwks.file".to_owned(), why))?;
+    }
+    for (n, rule) in rules.iter().enumerate() {
+        let claims = &rule.claims;
+        if claims.is_empty()
+            || !claims.iter().flat_map(|(name, value)| [name, value]).all(|text| is_text(text))
+        {
+            let why = "expected at least one claim, and names and values of 1 to 255 bytes without control characters";
+            return invalid(&format!("rules[{n}].claims"), why);
+        }
+        let checked = rule.scope().check(rule.role, rule.create);
+        checked.map_err(|error| (format!("rules[{n}]"), error.to_string()))?;
+    }
+    Ok(())
 }
 
-fn read_keys(file: &Path, path: &Path) -> Result<String, String> {
-    let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let place = format!("the file \"{}\"", escaped(&file));
-    let bytes = read_up_to(MAX_KEYS, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
-    KeySet::parse(&bytes).map_err(|error| format!("{place}: {}", describe(&error)))?;
-    if KeySet::has_private_keys(&bytes) {
+fn read_keys(jwks: &mut Jwks, path: &Path) -> Result<(), String> {
+    let Found { content, place } = read_text(MAX_KEYS, &jwks.file, path)?;
+    KeySet::parse(content.as_bytes()).map_err(|error| format!("{place}: {}", describe(&error)))?;
+    if KeySet::has_private_keys(content.as_bytes()) {
         return Err(format!("{place}: expected public keys only, got a private key"));
     }
-    String::from_utf8(bytes).map_err(|_| format!("{place}: expected text"))
+    jwks.keys = content;
+    Ok(())
 }

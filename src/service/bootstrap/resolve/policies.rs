@@ -3,71 +3,71 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::value::{InvalidValue, escaped, unique};
+use super::secret::read_text;
+use super::value::{InvalidValue, unique};
 use crate::domain::evidence::policy::{
     InlinePolicy, MAX_FILE, MAX_POLICIES, Needs, Policy, PolicyVersion, Rule,
 };
-use crate::domain::model::{EnvironmentName, FlowName, InvalidName, PolicyName, ShortText};
-use crate::process::files::read_up_to;
-use crate::service::bootstrap::file;
-use crate::store::bootstrap::PolicyConfig;
+use crate::domain::model::{EnvironmentName, FlowName, InvalidName, PolicyName, ShortText, Text};
+use crate::store::bootstrap::file;
 
-/// The policies of an organization.
-pub(super) fn resolve(
-    policies: Vec<file::Policy>,
-    place: &str,
-    path: &Path,
-) -> Result<Vec<PolicyConfig>, InvalidValue> {
+/// Reads and checks the policies of an organization.
+pub(super) fn resolve(policies: &mut [file::Policy], place: &str, path: &Path) -> Result<(), InvalidValue> {
     unique(place, policies.iter().map(|policy| policy.name.as_str()))?;
-    let resolved = policies.into_iter().enumerate().map(|(n, policy)| {
-        let key = if policy.file.is_some() { "file" } else { "text" };
-        let content = content(&policy, path).map_err(|why| (format!("{place}[{n}]"), why))?;
-        config(policy.name, policy.description.as_str().to_owned(), content)
-            .map_err(|why| (format!("{place}[{n}].{key}"), why))
-    });
-    resolved.collect()
+    for (n, policy) in policies.iter_mut().enumerate() {
+        let key = match (&policy.text, &policy.file) {
+            (Some(_), None) => "text",
+            (None, Some(file)) => {
+                let max = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
+                let found = read_text(max, file, path).map_err(|why| (format!("{place}[{n}]"), why))?;
+                policy.text = Some(found.content);
+                "file"
+            }
+            _ => return Err((format!("{place}[{n}]"), "expected exactly one of text and file".to_owned())),
+        };
+        check(policy).map_err(|why| (format!("{place}[{n}].{key}"), why))?;
+    }
+    Ok(())
 }
 
-fn config(name: PolicyName, description: String, content: String) -> Result<PolicyConfig, String> {
-    let version = PolicyVersion { name: name.as_str().to_owned(), version: 0 };
-    let parsed = Policy::parse(version, &content).map_err(|error| error.to_string())?;
-    let named = parsed.rules.iter().filter_map(|rule| match rule {
-        Rule::Attestation(required) => required.flow.as_ref().map(ToString::to_string),
+/// Checks the text of a policy, and fills in what its rules need.
+fn check(policy: &mut file::Policy) -> Result<(), String> {
+    let version = PolicyVersion { name: policy.name.as_str().to_owned(), version: 0 };
+    let text = policy.text.as_deref().unwrap_or_default();
+    let parsed = Policy::parse(version, text).map_err(|error| error.to_string())?;
+    policy.needs_trails = Needs::new([&parsed]).trails;
+    let flows = parsed.rules.into_iter().filter_map(|rule| match rule {
+        Rule::Attestation(required) => required.flow.map(|flow| flow.to_string()),
         _ => None,
     });
-    let (needs_trails, flows) = (Needs::new([&parsed]).trails, named.collect());
-    Ok(PolicyConfig { name, description, content, needs_trails, flows })
+    policy.flows = flows.collect();
+    Ok(())
 }
 
 /// The policy of an environment in the short form.
 pub(super) fn of_environment(
     environment: &EnvironmentName,
     short: &InlinePolicy,
-) -> Result<PolicyConfig, String> {
-    check(short)?;
+) -> Result<file::Policy, String> {
+    check_short(short)?;
     let name = InlinePolicy::name(environment).parse().map_err(|error: InvalidName| error.to_string())?;
-    let content = short.file().map_err(|error| error.to_string())?;
-    config(name, format!("The policy of the environment {environment} in the bootstrap file"), content)
-}
-
-fn content(policy: &file::Policy, path: &Path) -> Result<String, String> {
-    match (&policy.text, &policy.file) {
-        (Some(text), None) => Ok(text.clone()),
-        (None, Some(file)) => {
-            let file = path.parent().unwrap_or(Path::new("")).join(file);
-            let place = format!("the file \"{}\"", escaped(&file));
-            let max = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
-            let bytes = read_up_to(max, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
-            String::from_utf8(bytes).map_err(|_| format!("{place}: expected text"))
-        }
-        _ => Err("expected exactly one of text and file".to_owned()),
-    }
+    let description = format!("The policy of the environment {environment} in the bootstrap file");
+    let mut policy = file::Policy {
+        name,
+        description: Text::new(description).map_err(|error| error.to_string())?,
+        text: Some(short.file().map_err(|error| error.to_string())?),
+        file: None,
+        needs_trails: false,
+        flows: BTreeSet::new(),
+    };
+    check(&mut policy)?;
+    Ok(policy)
 }
 
 /// Checks the names of an environment's policies.
 pub(super) fn check_names(
     names: &[PolicyName],
-    declared: &[PolicyConfig],
+    declared: &[file::Policy],
     place: &str,
 ) -> Result<(), InvalidValue> {
     unique(place, names.iter().map(PolicyName::as_str))?;
@@ -87,7 +87,7 @@ pub(super) fn check_names(
 }
 
 /// Checks that the required names are valid, which finds some misspelled names.
-fn check(policy: &InlinePolicy) -> Result<(), String> {
+fn check_short(policy: &InlinePolicy) -> Result<(), String> {
     for required in &policy.attestations {
         required.flow.parse::<FlowName>().map_err(|error| error.to_string())?;
         ShortText::new(required.name.as_str()).map_err(|error| format!("an attestation's name: {error}"))?;

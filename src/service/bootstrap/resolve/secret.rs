@@ -1,4 +1,4 @@
-//! Secrets that the bootstrap file refers to, in files and variables.
+//! Reads files that the bootstrap file refers to, and secrets in files and variables.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::value::escaped;
 use crate::domain::escape::Escaped;
 use crate::process::certificate_authorities;
 use crate::process::files::read_up_to;
-use crate::service::bootstrap::file::Reference;
+use crate::store::bootstrap::file::Reference;
 
 /// Maximum size of a secret, in bytes.
 const MAX_BYTES: u64 = 4 * 1024;
@@ -20,10 +20,10 @@ const MAX_PEM: u64 = 4 * 1024 * 1024;
 /// Minimum length of a strong secret: 128 random bits need 22 characters of base64.
 const MIN_LENGTH: usize = 22;
 
-/// A text and a description of its source.
-struct Found {
-    text: String,
-    place: String,
+/// The content of a file or variable, and a description of that.
+pub(super) struct Found<Content> {
+    pub(super) content: Content,
+    pub(super) place: String,
 }
 
 /// A secret of at least the minimum length: a token, or a key for signatures.
@@ -33,52 +33,45 @@ pub(super) fn strong(reference: &Reference, path: &Path) -> Result<SecretString,
 
 /// A secret of any length: a URL, or a password.
 pub(super) fn any(reference: &Reference, path: &Path) -> Result<SecretString, String> {
-    let Found { text, place } = either(reference, path)?;
-    if text.is_empty() { Err(format!("{place} is empty")) } else { Ok(text.into()) }
-}
-
-/// The token in a file, relative to the bootstrap file.
-pub(super) fn token_from_file(file: &Path, path: &Path) -> Result<SecretString, String> {
-    read_file(file, path).and_then(check_strength)
-}
-
-/// The token in a variable.
-pub(super) fn token_from_variable(variable: &str) -> Result<SecretString, String> {
-    read_variable(variable).and_then(check_strength)
+    let Found { content, place } = either(reference, path)?;
+    if content.is_empty() { Err(format!("{place} is empty")) } else { Ok(content.into()) }
 }
 
 /// The certificates of a PEM bundle. They are not secret, but referred to in the same way.
 pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let bytes = read_up_to(MAX_PEM, &file)
-        .map_err(|error| format!("failed to read \"{}\": {error}", escaped(&file)))?;
-    certificate_authorities::read(&bytes).map_err(|wrong| format!("the file \"{}\" {wrong}", escaped(&file)))
+    let Found { content, place } = read(MAX_PEM, file, path)?;
+    certificate_authorities::read(&content).map_err(|wrong| format!("{place} {wrong}"))
 }
 
-fn either(reference: &Reference, path: &Path) -> Result<Found, String> {
-    match (&reference.file, &reference.variable) {
-        (Some(file), None) => read_file(file, path),
-        (None, Some(variable)) => read_variable(variable),
-        _ => Err("expected exactly one of file and variable".into()),
-    }
+/// The text of a file, relative to the bootstrap file.
+pub(super) fn read_text(max_bytes: u64, file: &Path, path: &Path) -> Result<Found<String>, String> {
+    let Found { content, place } = read(max_bytes, file, path)?;
+    let content = String::from_utf8(content).map_err(|_| format!("{place}: expected text"))?;
+    Ok(Found { content, place })
 }
 
-fn read_file(file: &Path, path: &Path) -> Result<Found, String> {
+fn read(max_bytes: u64, file: &Path, path: &Path) -> Result<Found<Vec<u8>>, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
     let place = format!("the file \"{}\"", escaped(&file));
-    let bytes = read_up_to(MAX_BYTES, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{place}: expected text"))?;
-    Ok(Found { text: text.trim_ascii().to_owned(), place })
+    let content = read_up_to(max_bytes, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
+    Ok(Found { content, place })
 }
 
-fn read_variable(variable: &str) -> Result<Found, String> {
-    let place = format!("the variable \"{}\"", Escaped(variable));
-    let text = std::env::var_os(variable).ok_or_else(|| format!("{place} is not set"))?;
-    let text = text.into_string().map_err(|_| format!("{place}: expected text"))?;
-    Ok(Found { text: text.trim_ascii().to_owned(), place })
+fn either(reference: &Reference, path: &Path) -> Result<Found<String>, String> {
+    let Found { content, place } = match (&reference.file, &reference.variable) {
+        (Some(file), None) => read_text(MAX_BYTES, file, path)?,
+        (None, Some(variable)) => {
+            let place = format!("the variable \"{}\"", Escaped(variable));
+            let content = std::env::var_os(variable).ok_or_else(|| format!("{place} is not set"))?;
+            let content = content.into_string().map_err(|_| format!("{place}: expected text"))?;
+            Found { content, place }
+        }
+        _ => return Err("expected exactly one of file and variable".into()),
+    };
+    Ok(Found { content: content.trim_ascii().to_owned(), place })
 }
 
-fn check_strength(Found { text, place }: Found) -> Result<SecretString, String> {
+fn check_strength(Found { content: text, place }: Found<String>) -> Result<SecretString, String> {
     let wrong = if text.is_empty() {
         "is empty"
     } else if !text.bytes().all(|b| b.is_ascii_graphic()) {

@@ -18,6 +18,6 @@ pub(super) fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> R
     Ok(())
 }
 
-pub(super) fn escaped(path: &Path) -> String {
+pub(in crate::service::bootstrap) fn escaped(path: &Path) -> String {
     Escaped(&path.display().to_string()).to_string()
 }

@@ -9,55 +9,55 @@ use crate::domain::model::{ApprovalState, EnvironmentName, Fingerprint, ShortTex
 /// Approval of an artifact.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(in crate::service::bootstrap) struct Approval {
+pub struct Approval {
     /// Number of the approval, unique in the flow.
     #[schemars(range(min = 1))]
-    pub(in crate::service::bootstrap) number: i64,
+    pub number: i64,
     /// Digest of the approved artifact, 64 lowercase hex digits.
     #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
-    pub(in crate::service::bootstrap) artifact: Fingerprint,
+    pub artifact: Fingerprint,
     /// Digest of the artifact that it replaces.
     #[schemars(with = "String", regex(pattern = r"^[a-f0-9]{64}$"))]
-    pub(in crate::service::bootstrap) base: Fingerprint,
+    pub base: Fingerprint,
     /// Name of the artifact.
     #[schemars(with = "String")]
-    pub(in crate::service::bootstrap) name: Text,
+    pub name: Text,
     /// Description of the approval.
     #[serde(default)]
     #[schemars(with = "String")]
-    pub(in crate::service::bootstrap) description: Text,
+    pub description: Text,
     /// Environment to which the approval applies (default: all).
     #[schemars(with = "Option<String>")]
-    pub(in crate::service::bootstrap) environment: Option<EnvironmentName>,
+    pub environment: Option<EnvironmentName>,
     /// Commits that the artifact adds, 40 lowercase hex digits each.
     #[serde(default)]
-    pub(in crate::service::bootstrap) commits: Vec<String>,
+    pub commits: Vec<String>,
     /// State of the approval; APPROVED requires a sign-off.
-    pub(in crate::service::bootstrap) state: ApprovalState,
+    pub state: ApprovalState,
     /// Sign-offs by persons.
     #[serde(default)]
-    pub(in crate::service::bootstrap) approvals: Vec<SignOff>,
+    pub approvals: Vec<SignOff>,
     /// Additional data to store, in any form.
-    pub(in crate::service::bootstrap) user_data: Option<serde_json::Map<String, serde_json::Value>>,
+    pub user_data: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// Sign-off by one person.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::service::bootstrap) struct SignOff {
+pub struct SignOff {
     /// Name of the person.
     #[schemars(with = "String")]
-    pub(in crate::service::bootstrap) by: ShortText,
+    pub by: ShortText,
     /// Time of the sign-off, such as 2026-09-01T12:00:00Z.
     #[serde(deserialize_with = "moment")]
     #[schemars(with = "String", extend("format" = "date-time"))]
-    pub(in crate::service::bootstrap) at: Timestamp,
+    pub at: Timestamp,
     /// Comment of the person.
     #[serde(default)]
     #[schemars(with = "String")]
-    pub(in crate::service::bootstrap) comment: Text,
+    pub comment: Text,
     /// URL of the evidence, such as a ticket.
     #[serde(default)]
     #[schemars(with = "String")]
-    pub(in crate::service::bootstrap) url: Text,
+    pub url: Text,
 }
