@@ -2,7 +2,6 @@
 //! memory only.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use lettre::message::Mailbox;
@@ -47,7 +46,7 @@ pub enum Address {
 }
 
 /// The mail server.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Smtp {
     /// Host name of the server.
     pub host: String,
@@ -100,11 +99,5 @@ impl Addresses {
 
     pub(in crate::service) fn current(&self) -> Arc<AddressBook> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl fmt::Debug for Smtp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SMTP at {}:{}", self.host, self.port)
     }
 }

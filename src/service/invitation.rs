@@ -13,17 +13,14 @@ use crate::service::maintenance::random::random;
 
 /// The current one-time link.
 #[derive(Debug, Default)]
-pub(in crate::service) struct Invitation(Mutex<State>);
+pub(in crate::service) struct Invitation(Mutex<Option<Link>>);
 
-#[derive(Debug, Default)]
-enum State {
-    /// No link was created.
-    #[default]
-    NotCreated,
-    /// The link is valid.
-    Open { code: Fingerprint, token: Fingerprint, until: Instant },
-    /// The link was used.
-    Used,
+#[derive(Debug)]
+struct Link {
+    code: Fingerprint,
+    /// `None` after its use.
+    token: Option<Fingerprint>,
+    until: Instant,
 }
 
 /// The result of redeeming a code.
@@ -45,27 +42,21 @@ impl Invitation {
         until: Instant,
     ) -> Result<String, getrandom::Error> {
         let code = random::<16>()?;
-        *self.lock() = State::Open { code: Fingerprint::from_content(code.as_bytes()), token, until };
+        let hash = Fingerprint::from_content(code.as_bytes());
+        *self.lock() = Some(Link { code: hash, token: Some(token), until });
         Ok(code)
     }
 
     /// Redeems a code, which is used up.
     pub(crate) fn redeem(&self, offered: Fingerprint, now: Instant) -> Redeemed {
-        let mut state = self.lock();
-        let token = match &*state {
-            State::NotCreated => return Redeemed::NotCreated,
-            State::Open { code, token, until }
-                if bool::from(code.bytes().ct_eq(offered.bytes())) && now < *until =>
-            {
-                *token
-            }
-            State::Open { .. } | State::Used => return Redeemed::Invalid,
-        };
-        *state = State::Used;
-        Redeemed::Token(token)
+        let mut link = self.lock();
+        let Some(Link { code, token, until }) = link.as_mut() else { return Redeemed::NotCreated };
+        let is_valid = bool::from(code.bytes().ct_eq(offered.bytes())) && now < *until;
+        let token = if is_valid { token.take() } else { None };
+        token.map_or(Redeemed::Invalid, Redeemed::Token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Option<Link>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,13 @@
-//! 404 for flows and trails.
+//! 404 for environments, flows and trails.
 
 use super::http::problem::Problem;
 use crate::domain::model::{FlowName, TrailName};
 use crate::store::Transaction;
+
+/// 404: the environment does not exist.
+pub(crate) fn environment(name: &str) -> Problem {
+    Problem::not_found(format!("environment \"{name}\" not found"))
+}
 
 /// Returns 404 unless the flow exists.
 pub(crate) async fn require_flow(

@@ -15,6 +15,7 @@ use crate::domain::model::{
     EnvironmentName, EnvironmentSnapshot, Fingerprint, SnapshotExpression, Timestamp,
 };
 use crate::service::http::problem::Problem;
+use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::artifact_flows::KnownArtifact;
 use crate::store::environment_contents::PodWorkload;
@@ -99,7 +100,7 @@ pub(super) async fn environment(
     name: &EnvironmentName,
 ) -> Result<EnvironmentOverview, Problem> {
     let environment = transaction.environment_overview(organization, name.as_str()).await?;
-    environment.ok_or_else(|| Problem::not_found(format!("environment \"{name}\" not found")))
+    environment.ok_or_else(|| missing::environment(name.as_str()))
 }
 
 /// The reason why a snapshot is not available.
@@ -204,7 +205,8 @@ mod tests {
     #[test]
     fn pod_counts_once_per_artifact_under_the_first_name() {
         let hash = |number: u8| Fingerprint::from([number; 32]);
-        let workload = |digests: &[(&str, u8)]| PodWorkload {
+        let workload = |number, digests: &[(&str, u8)]| PodWorkload {
+            hash: hash(number),
             digests: digests.iter().map(|(name, number)| ((*name).into(), hash(*number))).collect(),
             owners: Vec::new(),
         };
@@ -215,8 +217,8 @@ mod tests {
             workload: hash(number),
         };
         let workloads = HashMap::from([
-            (hash(8), workload(&[("b", 1), ("c", 1), ("d", 2)])),
-            (hash(9), workload(&[("a", 1)])),
+            (hash(8), workload(8, &[("b", 1), ("c", 1), ("d", 2)])),
+            (hash(9), workload(9, &[("a", 1)])),
         ]);
         let artifacts = by_artifact(&[8, 8, 8, 9, 9].map(pod), &workloads);
         let totals: Vec<_> = artifacts.values().map(|(name, pods)| (&**name, pods.len())).collect();

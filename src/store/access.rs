@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::columns::scope_of;
+use super::columns::Json;
 use super::transaction::{authenticate, fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
@@ -25,7 +25,7 @@ pub struct Token {
     pub role: Role,
     /// The environments or flows that the role applies to.
     #[serde(flatten)]
-    #[sqlx(flatten, try_from = "ScopeRow")]
+    #[sqlx(try_from = "Json<Scope>")]
     pub scope: Scope,
     /// Whether its reports create environments.
     #[serde(rename = "create")]
@@ -38,20 +38,6 @@ pub struct Token {
     pub created_by: Option<String>,
     /// Up to an hour late; `null` for never.
     pub last_used_at: Option<Timestamp>,
-}
-
-#[derive(sqlx::FromRow)]
-struct ScopeRow {
-    role: Role,
-    scope: String,
-}
-
-impl TryFrom<ScopeRow> for Scope {
-    type Error = serde_json::Error;
-
-    fn try_from(ScopeRow { role, scope }: ScopeRow) -> serde_json::Result<Self> {
-        scope_of(role, &scope)
-    }
 }
 
 impl Token {

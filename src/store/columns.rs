@@ -163,6 +163,12 @@ impl From<Json<Self>> for Cause {
     }
 }
 
+impl From<Json<Self>> for Scope {
+    fn from(Json(scope): Json<Self>) -> Self {
+        scope
+    }
+}
+
 impl From<Micros> for Duration {
     fn from(Micros(micros): Micros) -> Self {
         duration(micros.unwrap_or_default())
@@ -196,28 +202,7 @@ pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The scope of a token with this role.
-pub(super) fn scope_of(role: Role, column: &str) -> serde_json::Result<Scope> {
-    let none = Scope::default();
-    Ok(match role {
-        Role::Report => Scope { environments: serde_json::from_str(column)?, ..none },
-        Role::Attest => Scope { flows: serde_json::from_str(column)?, ..none },
-        Role::Approve => serde_json::from_str(column)?,
-        Role::Read | Role::Admin => none,
-    })
-}
-
-/// The column `scope` of a token: the lists that its role limits.
-pub(super) fn scope_column(role: Role, scope: &Scope) -> Result<String, Error> {
-    match role {
-        Role::Report => json(&scope.environments),
-        Role::Attest => json(&scope.flows),
-        Role::Approve => json(scope),
-        Role::Read | Role::Admin => Ok("[]".to_owned()),
-    }
-}
-
-/// Reads a compliance from JSON of SQLite; `null` means that it was never evaluated.
+/// Reads a compliance from JSON of SQLite.
 pub(super) fn read_compliance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Compliance, D::Error> {
     let text = Option::<&str>::deserialize(deserializer)?;
     text.map_or(Ok(Compliance::Unknown), str::parse).map_err(serde::de::Error::custom)

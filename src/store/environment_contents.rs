@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros};
 use super::like_pattern::anywhere;
-use super::rows::{Bytes, converted, rows};
+use super::rows::{Bytes, Id, converted, rows};
 use super::transaction::{fetch_for_all, fetch_one};
 use super::verdicts::VerdictRow;
 use super::{Error, Transaction};
@@ -54,6 +54,8 @@ struct VerdictIdRow {
 /// The part that the pods of one owner share.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct PodWorkload {
+    /// Its hash.
+    pub hash: Fingerprint,
     /// Image names, and the digest under each.
     #[sqlx(try_from = "Json<BTreeMap<Box<str>, Fingerprint>>")]
     pub digests: BTreeMap<Box<str>, Fingerprint>,
@@ -62,20 +64,22 @@ pub struct PodWorkload {
     pub owners: Vec<OwnerReference>,
 }
 
-/// The columns in the order of `pods_at`.
+/// A pod and the identifier of its row, with the columns in this order.
 #[derive(sqlx::FromRow, Deserialize)]
-struct PodRow {
+pub(super) struct PodRow {
+    id: Id,
     namespace: String,
     pod: String,
     created_at: i64,
     workload: Bytes,
 }
 
-#[derive(sqlx::FromRow)]
-struct WorkloadRow {
-    hash: Fingerprint,
-    #[sqlx(flatten)]
-    workload: PodWorkload,
+impl PodRow {
+    pub(super) fn parse(self) -> (Pod, Uuid) {
+        let (namespace, name) = (self.namespace.into(), self.pod.into());
+        let created_at = Timestamp::from_micros(self.created_at);
+        (Pod { namespace, name, created_at, workload: self.workload.0 }, self.id.0)
+    }
 }
 
 /// A point in time as a query parameter; now is later than any end.
@@ -168,33 +172,21 @@ impl Transaction {
             "SELECT hash, digests, owners FROM workloads WHERE organization = ? AND hash IN (?)";
         let rows: Vec<PodRow> = rows!(
             self,
-            "namespace, pod, created_at, hex(workload)",
+            "hex(id), namespace, pod, created_at, hex(workload)",
             // Running and ended pods have an index each.
-            "SELECT namespace, pod, created_at, workload FROM pod_runs
+            "SELECT id, namespace, pod, created_at, workload FROM pod_runs
              WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NULL
              UNION ALL
-             SELECT namespace, pod, created_at, workload FROM pod_runs
+             SELECT id, namespace, pod, created_at, workload FROM pod_runs
              WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3",
             |query| query.bind(organization).bind(environment).bind(at.micros())
         );
-        let pod = |row: PodRow| Pod {
-            namespace: row.namespace.into(),
-            name: row.pod.into(),
-            created_at: Timestamp::from_micros(row.created_at),
-            workload: row.workload.0,
-        };
-        let mut pods: Vec<Pod> = rows.into_iter().map(pod).collect();
+        let mut pods: Vec<Pod> = rows.into_iter().map(|row| row.parse().0).collect();
         // Sorted here: the database's order depends on its locale.
-        pods.sort_unstable_by(|one, other| {
-            (&one.namespace, &one.name, one.created_at).cmp(&(
-                &other.namespace,
-                &other.name,
-                other.created_at,
-            ))
-        });
+        pods.sort_unstable();
         let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
-        let rows: Vec<WorkloadRow> = fetch_for_all!(self, SELECT, hashes.iter().copied(), organization);
-        Ok((pods, rows.into_iter().map(|WorkloadRow { hash, workload }| (hash, workload)).collect()))
+        let workloads: Vec<PodWorkload> = fetch_for_all!(self, SELECT, hashes.iter().copied(), organization);
+        Ok((pods, workloads.into_iter().map(|workload| (workload.hash, workload)).collect()))
     }
 
     /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.

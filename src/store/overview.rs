@@ -1,4 +1,4 @@
-//! Reads the status of an organization's environments, for the pages.
+//! Reads the settings and the status of environments, for the API and the pages.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,22 +6,31 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros};
-use super::transaction::{fetch_all, fetch_for_all, fetch_optional};
+use super::from_row::all_from_rows;
+use super::transaction::{fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 
-/// The status of an environment.
+/// An environment.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct EnvironmentOverview {
     /// Its identifier.
     pub id: Uuid,
     /// Its name.
     pub name: String,
+    /// Its description.
+    pub description: String,
+    /// Whether the bootstrap file declares it.
+    pub is_declared: bool,
+    /// When it was declared, created or first reported.
+    pub created_at: Timestamp,
     /// Its current snapshot; 0 before the first.
     pub snapshot: i64,
+    /// When its current snapshot was received.
+    pub last_changed_at: Option<Timestamp>,
     /// When it was last reported; `None` if never.
     pub last_report_at: Option<Timestamp>,
     /// Time without reports until it counts as silent; `None` for the service's default.
@@ -34,55 +43,25 @@ pub struct EnvironmentOverview {
     pub absence: Option<Reason>,
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
+    /// Whether it is queued for evaluation.
+    pub is_queued: bool,
     /// When it was last evaluated, if it is queued for evaluation.
     pub last_evaluated_at: Option<Timestamp>,
     /// Whether its evaluation failed at least twice.
     pub has_failed: bool,
-    /// Number of running artifacts.
+}
+
+/// Number of artifacts and pods that run in an environment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunningTotals {
+    /// Number of artifacts.
     pub artifacts: i64,
-    /// Number of running pods.
+    /// Number of pods.
     pub pods: i64,
 }
 
 /// Number of events by environment and hour since the start of a time range.
 pub type EventsPerHour = HashMap<(Uuid, i64), i64>;
-
-macro_rules! select_environments {
-    ($condition:literal) => {
-        concat!(
-            "SELECT e.id, e.name, e.snapshot, e.last_report_at, e.silent_after, e.compliance, e.absence,
-                   e.compliant_until,
-                   CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
-                   COALESCE(q.attempts, 0) > 1 AS has_failed,
-                   (SELECT COUNT(*) FROM artifact_runs r
-                    WHERE r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL) AS artifacts,
-                   (SELECT COUNT(*) FROM pod_runs p
-                    WHERE p.organization = e.organization AND p.environment = e.id AND p.ended_at IS NULL) AS pods
-            FROM environments e
-              LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
-            WHERE ",
-            $condition
-        )
-    };
-}
-
-/// The columns that decide the order of environments on the first page.
-#[derive(sqlx::FromRow)]
-struct OrderRow {
-    id: Uuid,
-    name: String,
-    compliance: Option<String>,
-    is_declared: bool,
-}
-
-impl OrderRow {
-    /// Non-compliant environments first, then those of the bootstrap file: a token cannot hide either by reporting many
-    /// new environments.
-    fn key(&self) -> (bool, bool, &str) {
-        let is_compliant = self.compliance.as_deref() != Some(Compliance::NonCompliant.as_str());
-        (is_compliant, !self.is_declared, &self.name)
-    }
-}
 
 impl EnvironmentOverview {
     /// The validity of its compliance. `silent_after` is the service's default.
@@ -93,28 +72,32 @@ impl EnvironmentOverview {
 }
 
 impl Transaction {
-    /// The identifiers of an organization's environments: non-compliant ones first, then declared ones, each sorted by
-    /// name.
-    pub async fn environment_ids(&mut self, organization: &str) -> Result<Vec<Uuid>, Error> {
-        const SELECT: &str =
-            "SELECT id, name, compliance, is_declared FROM environments WHERE organization = $1";
-        let mut rows: Vec<OrderRow> = fetch_all!(self, SELECT, organization);
-        // Sorted here: the database's order depends on its locale.
-        rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
-        Ok(rows.into_iter().map(|row| row.id).collect())
-    }
-
-    /// These environments, in this order.
-    pub async fn overview(
+    /// The environments of an organization; of this name, if there is one.
+    pub async fn environments(
         &mut self,
         organization: &str,
-        environments: &[Uuid],
+        name: Option<&str>,
     ) -> Result<Vec<EnvironmentOverview>, Error> {
-        const SELECT: &str = select_environments!("e.organization = ? AND e.id IN (?)");
-        let rows: Vec<EnvironmentOverview> =
-            fetch_for_all!(self, SELECT, environments.iter().copied(), organization);
-        let mut rows: HashMap<Uuid, _> = rows.into_iter().map(|row| (row.id, row)).collect();
-        Ok(environments.iter().filter_map(|id| rows.remove(id)).collect())
+        const SELECT: &str = "
+            SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at,
+                   (SELECT s.received_at FROM snapshots s
+                    WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
+                     AS last_changed_at,
+                   e.silent_after, e.compliance, e.absence, e.compliant_until,
+                   q.environment IS NOT NULL AS is_queued,
+                   CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
+                   COALESCE(q.attempts, 0) > 1 AS has_failed
+            FROM environments e
+              LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
+            WHERE e.organization = ";
+        Ok(on!(self, |connection| {
+            let mut query = sqlx::QueryBuilder::new(SELECT);
+            query.push_bind(organization);
+            if let Some(name) = name {
+                query.push(" AND e.name = ").push_bind(name);
+            }
+            query.build().fetch_all(connection).await.and_then(all_from_rows)?
+        }))
     }
 
     /// The environment with this name.
@@ -123,15 +106,32 @@ impl Transaction {
         organization: &str,
         name: &str,
     ) -> Result<Option<EnvironmentOverview>, Error> {
-        const SELECT: &str = select_environments!("e.organization = $1 AND e.name = $2");
-        Ok(fetch_optional!(self, SELECT, organization, name))
+        Ok(self.environments(organization, Some(name)).await?.pop())
+    }
+
+    /// What runs in these environments.
+    pub async fn running_totals(
+        &mut self,
+        organization: &str,
+        environments: impl IntoIterator<Item = Uuid>,
+    ) -> Result<HashMap<Uuid, RunningTotals>, Error> {
+        const SELECT: &str = "
+            SELECT e.id,
+                   (SELECT COUNT(*) FROM artifact_runs r
+                    WHERE r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL),
+                   (SELECT COUNT(*) FROM pod_runs p
+                    WHERE p.organization = e.organization AND p.environment = e.id AND p.ended_at IS NULL)
+            FROM environments e WHERE e.organization = ? AND e.id IN (?)";
+        let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(self, SELECT, environments, organization);
+        let totals = |(id, artifacts, pods)| (id, RunningTotals { artifacts, pods });
+        Ok(rows.into_iter().map(totals).collect())
     }
 
     /// The number of events in environments, by hour since a point in time.
     pub async fn events_per_hour(
         &mut self,
         organization: &str,
-        environments: &[EnvironmentOverview],
+        environments: impl IntoIterator<Item = Uuid>,
         since: Timestamp,
     ) -> Result<EventsPerHour, Error> {
         // Integer division on both databases.
@@ -139,8 +139,8 @@ impl Transaction {
             SELECT environment, (occurred_at - ?) / 3600000000, COUNT(*) FROM events
             WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ?
               AND organization = ? AND environment IN (?) GROUP BY 1, 2";
-        let ids = environments.iter().map(|environment| environment.id);
-        let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(self, SELECT, ids, since, since, organization);
+        let rows: Vec<(Uuid, i64, i64)> =
+            fetch_for_all!(self, SELECT, environments, since, since, organization);
         Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
     }
 }

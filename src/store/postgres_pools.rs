@@ -156,7 +156,7 @@ impl PgPools {
             pool.begin_with(AssertSqlSafe(begin)).await
         });
         let joined = timeout(self.timeouts.connection, task).await.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        Ok(PostgresTransaction::new(joined.map_err(|_| sqlx::Error::WorkerCrashed)??))
+        Ok(PostgresTransaction::new(joined.map_err(|_| sqlx::Error::WorkerCrashed)??, None))
     }
 
     /// Waits for a statement that reads a token or a session. A transaction with timeouts would add a round trip to each

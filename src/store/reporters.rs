@@ -1,5 +1,6 @@
 //! The reporters of environments. A heartbeat only changes its environment; the next other report adds it to its reporter.
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
 use super::reports::{LockedEnvironment, ReceivedReport};
@@ -8,29 +9,37 @@ use super::{Error, Transaction};
 use crate::domain::evidence::reporters::Sender;
 use crate::domain::model::Timestamp;
 
-/// A token or identity that reports an environment from one cluster.
-#[derive(Debug, sqlx::FromRow)]
-pub struct Reporter {
-    /// The name of the token, or `issuer/subject`.
+/// An agent of an environment, or another client that reports it.
+#[derive(Debug, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct ListedAgent {
+    /// The name of its token, or `issuer/subject` of its identity
     pub name: String,
-    /// The identity of the cluster; empty if it is unknown.
-    pub cluster: String,
-    /// The `User-Agent` of its last report.
+    /// `User-Agent` of the last report, such as `supercargo/0.1.0 (agent)`; at most 200 characters
     pub user_agent: String,
-    /// Time of its first report.
-    pub first_at: Timestamp,
-    /// Time of its last report.
-    pub last_at: Timestamp,
-    /// Number of pods in its last report.
+    /// UID of the cluster's namespace `kube-system`; null if the agent does not send it
+    pub cluster: Option<String>,
+    /// When it reported first
+    pub first_reported_at: Timestamp,
+    /// When it reported last
+    pub last_reported_at: Timestamp,
+    /// Number of pods in the last report
     pub pods: i64,
+    /// Whether another agent overwrites its reports: both reported in turns within `silentAfter`
+    #[sqlx(skip)]
+    pub is_overwritten: bool,
 }
 
 impl Transaction {
     /// The reporters of an environment, latest first.
-    pub async fn reporters(&mut self, organization: &str, environment: Uuid) -> Result<Vec<Reporter>, Error> {
+    pub async fn reporters(
+        &mut self,
+        organization: &str,
+        environment: Uuid,
+    ) -> Result<Vec<ListedAgent>, Error> {
         const SELECT: &str = "
-            SELECT r.name, r.cluster, r.user_agent, r.first_at, r.pods,
-                   CASE WHEN r.last_at = MAX(r.last_at) OVER () THEN e.last_report_at ELSE r.last_at END AS last_at
+            SELECT r.name, r.user_agent, NULLIF(r.cluster, '') AS cluster, r.first_at AS first_reported_at,
+                   CASE WHEN r.last_at = MAX(r.last_at) OVER () THEN e.last_report_at ELSE r.last_at END
+                     AS last_reported_at, r.pods
             FROM environments e JOIN reporters r ON r.organization = e.organization AND r.environment = e.id
             WHERE e.organization = $1 AND e.id = $2 ORDER BY r.last_at DESC";
         Ok(fetch_all!(self, SELECT, organization, environment))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros, json, micros};
-use super::transaction::{execute, fetch_optional, fetch_optional_scalar};
+use super::transaction::{execute, fetch_optional};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::absence::ExpectedArtifacts;
 use crate::domain::evidence::compliance::Compliance;
@@ -45,6 +45,15 @@ pub struct LockedEnvironment {
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
     /// verdict expires, and it was counted when it was last evaluated.
     pub is_evaluated: bool,
+}
+
+/// What to do about an environment that another transaction has locked.
+#[derive(Debug, Clone, Copy)]
+pub enum IfLocked {
+    /// Waits for it.
+    Wait,
+    /// Skips it.
+    Skip,
 }
 
 /// A received report, without its content.
@@ -160,29 +169,18 @@ impl Store {
 }
 
 impl Transaction {
-    /// Locks the environment until the transaction ends; `None` if it does not exist. SQLite has a single writer;
-    /// PostgreSQL locks the row.
+    /// Locks the environment until the transaction ends; `None` if it does not exist, or is to be skipped. SQLite has a
+    /// single writer; PostgreSQL locks the row.
     pub async fn lock_environment(
         &mut self,
         organization: &str,
         name: &str,
+        if_locked: IfLocked,
     ) -> Result<Option<LockedEnvironment>, Error> {
-        let select = match self {
-            Self::Sqlite(_) => select_environment!(""),
-            Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE"),
-        };
-        Ok(fetch_optional!(self, select, organization, name))
-    }
-
-    /// As [`lock_environment`](Self::lock_environment); `None` also if it is locked already.
-    pub async fn try_lock_environment(
-        &mut self,
-        organization: &str,
-        name: &str,
-    ) -> Result<Option<LockedEnvironment>, Error> {
-        let select = match self {
-            Self::Sqlite(_) => select_environment!(""),
-            Self::Postgres(_) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
+        let select = match (&self, if_locked) {
+            (Self::Sqlite(_), _) => select_environment!(""),
+            (Self::Postgres(_), IfLocked::Wait) => select_environment!(" FOR NO KEY UPDATE"),
+            (Self::Postgres(_), IfLocked::Skip) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
         };
         Ok(fetch_optional!(self, select, organization, name))
     }
@@ -196,17 +194,8 @@ impl Transaction {
         now: Timestamp,
     ) -> Result<LockedEnvironment, Error> {
         execute!(self, CREATE, Uuid::now_v7(), organization, name, now, token);
-        self.lock_environment(organization, name).await?.ok_or(Error::Unreadable("an environment"))
-    }
-
-    /// Whether the bootstrap file declares an environment; `None` if it does not exist.
-    pub async fn is_environment_declared(
-        &mut self,
-        organization: &str,
-        name: &str,
-    ) -> Result<Option<bool>, Error> {
-        const SELECT: &str = "SELECT is_declared FROM environments WHERE organization = $1 AND name = $2";
-        Ok(fetch_optional_scalar!(self, SELECT, organization, name))
+        let created = self.lock_environment(organization, name, IfLocked::Wait).await?;
+        created.ok_or(Error::Unreadable("an environment"))
     }
 
     /// Sets the description of an environment.
@@ -221,36 +210,39 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records a report and the number of the current snapshot.
+    /// Records a report and the number of the current snapshot. The number is the same as before if the report confirms a
+    /// snapshot, which another token may have reported.
     pub async fn record_report(
         &mut self,
         organization: &str,
-        environment: Uuid,
+        environment: &LockedEnvironment,
         received: ReceivedReport<'_>,
         snapshot: i64,
-    ) -> Result<(), Error> {
-        const UPDATE: &str = "
-            UPDATE environments
-            SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
-            WHERE organization = $6 AND id = $7";
-        let ReceivedReport { at, reported_by, body_hash, report_hash } = received;
-        execute!(self, UPDATE, at, body_hash, report_hash, snapshot, reported_by, organization, environment);
-        Ok(())
-    }
-
-    /// Records that a token confirms a snapshot which another token reported last.
-    pub async fn record_confirmation(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        snapshot: i64,
-        received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         const UPSERT: &str = "
             INSERT INTO confirmations (organization, environment, snapshot, reported_by, first_at, last_at)
             VALUES ($1, $2, $3, $4, $5, $5)
             ON CONFLICT (organization, environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
-        execute!(self, UPSERT, organization, environment, snapshot, received.reported_by, received.at);
+        const UPDATE: &str = "
+            UPDATE environments
+            SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
+            WHERE organization = $6 AND id = $7";
+        let ReceivedReport { at, reported_by, body_hash, report_hash } = received;
+        let is_by_another = environment.reported_by.as_deref().is_some_and(|last| last != reported_by);
+        if is_by_another && snapshot == environment.snapshot {
+            execute!(self, UPSERT, organization, environment.id, snapshot, reported_by, at);
+        }
+        execute!(
+            self,
+            UPDATE,
+            at,
+            body_hash,
+            report_hash,
+            snapshot,
+            reported_by,
+            organization,
+            environment.id
+        );
         Ok(())
     }
 
@@ -301,40 +293,29 @@ impl Transaction {
         Ok(())
     }
 
-    /// Ends the current snapshot, last confirmed at `confirmed`.
-    pub async fn supersede_snapshot(
+    /// Ends the current snapshot, which the last report confirmed, and starts another one.
+    pub async fn start_snapshot(
         &mut self,
         organization: &str,
-        environment: Uuid,
+        environment: &LockedEnvironment,
         snapshot: i64,
-        confirmed: Option<Timestamp>,
-        at: Timestamp,
+        received: ReceivedReport<'_>,
     ) -> Result<(), Error> {
         const SUPERSEDE: &str = "
             UPDATE snapshots SET superseded_at = $1, confirmed_at = $2
             WHERE organization = $3 AND environment = $4 AND snapshot = $5";
-        let superseded = execute!(self, SUPERSEDE, at, confirmed, organization, environment, snapshot);
-        if superseded > 0 {
-            self.log().environment(organization, environment, at).previous_confirmed_at =
-                confirmed.map(Timestamp::micros);
-        }
-        Ok(())
-    }
-
-    /// Starts a snapshot.
-    pub async fn insert_snapshot(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        snapshot: i64,
-        received: ReceivedReport<'_>,
-    ) -> Result<(), Error> {
         const INSERT: &str = "
             INSERT INTO snapshots (organization, environment, snapshot, received_at, reported_by, report_hash)
             VALUES ($1, $2, $3, $4, $5, $6)";
+        let LockedEnvironment { id, snapshot: last, last_report_at: confirmed, .. } = *environment;
         let ReceivedReport { at, reported_by, report_hash, .. } = received;
-        execute!(self, INSERT, organization, environment, snapshot, at, reported_by, report_hash);
-        self.log().environment(organization, environment, at).snapshot = Some(NewSnapshot {
+        let superseded = execute!(self, SUPERSEDE, at, confirmed, organization, id, last);
+        execute!(self, INSERT, organization, id, snapshot, at, reported_by, report_hash);
+        let change = self.log().environment(organization, id, at);
+        if superseded > 0 {
+            change.previous_confirmed_at = confirmed.map(Timestamp::micros);
+        }
+        change.snapshot = Some(NewSnapshot {
             number: snapshot,
             reported_by: reported_by.to_owned(),
             report_hash,

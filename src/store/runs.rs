@@ -1,45 +1,35 @@
 //! Records when pods and artifacts of an environment started and ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use super::columns::json;
+use super::environment_contents::PodRow;
 use super::log::environment::started_pod;
 use super::reports::ReceivedReport;
-use super::rows::{Bytes, Id, rows};
+use super::rows::rows;
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, for_all, insert, on};
 use super::{Error, Transaction};
+use crate::domain::evidence::environment_status::ReportedArtifact;
 use crate::domain::evidence::log::environment_change::{EndedArtifact, RowsDigest};
-use crate::domain::evidence::snapshot::change::StoredPod;
-use crate::domain::evidence::snapshot::report::{Pod, PodArtifact, Workload};
+use crate::domain::evidence::snapshot::report::{Pod, Workload};
 use crate::domain::model::{Fingerprint, Timestamp};
-
-/// The columns in the order of `running_pods`.
-#[derive(sqlx::FromRow, Deserialize)]
-struct PodRow {
-    id: Id,
-    namespace: String,
-    pod: String,
-    created_at: i64,
-    workload: Bytes,
-}
 
 /// An artifact with its namespaces as JSON.
 fn with_namespaces<'a>(
-    (artifact, is): (&'a Fingerprint, &'a PodArtifact<'a>),
-) -> Result<(&'a Fingerprint, &'a PodArtifact<'a>, String), Error> {
+    (artifact, is): (&'a Fingerprint, &&'a ReportedArtifact),
+) -> Result<(&'a Fingerprint, &'a ReportedArtifact, String), Error> {
     Ok((artifact, is, json(&is.namespaces)?))
 }
 
 impl Transaction {
-    /// The pods that are recorded as running.
+    /// The pods that are recorded as running, with the identifiers of their rows.
     pub async fn running_pods(
         &mut self,
         organization: &str,
         environment: Uuid,
-    ) -> Result<Vec<StoredPod<Uuid>>, Error> {
+    ) -> Result<HashMap<Pod, Uuid>, Error> {
         let rows: Vec<PodRow> = rows!(
             self,
             "hex(id), namespace, pod, created_at, hex(workload)",
@@ -47,16 +37,7 @@ impl Transaction {
              WHERE organization = $1 AND environment = $2 AND ended_at IS NULL",
             |query| query.bind(organization).bind(environment)
         );
-        let running = rows.into_iter().map(|row| StoredPod {
-            row: row.id.0,
-            pod: Pod {
-                namespace: row.namespace.into(),
-                name: row.pod.into(),
-                created_at: Timestamp::from_micros(row.created_at),
-                workload: row.workload.0,
-            },
-        });
-        Ok(running.collect())
+        Ok(rows.into_iter().map(PodRow::parse).collect())
     }
 
     /// Records the end of pods.
@@ -151,7 +132,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, PodArtifact<'_>>,
+        artifacts: &BTreeMap<Fingerprint, &ReportedArtifact>,
         first_snapshot: i64,
         at: Timestamp,
     ) -> Result<(), Error> {
@@ -164,8 +145,8 @@ impl Transaction {
             started,
             |values, (artifact, is, namespaces)| {
                 values.push_bind(organization).push_bind(environment).push_bind(artifact.bytes().as_slice());
-                values.push_bind(first_snapshot).push_bind(is.name).push_bind(is.pods).push_bind(at.micros());
-                values.push_bind(namespaces.as_str());
+                values.push_bind(first_snapshot).push_bind(is.name.as_str()).push_bind(is.pods);
+                values.push_bind(at.micros()).push_bind(namespaces.as_str());
             }
         );
         let change = self.log().environment(organization, environment, at);
@@ -178,7 +159,7 @@ impl Transaction {
         &mut self,
         organization: &str,
         environment: Uuid,
-        artifacts: &BTreeMap<Fingerprint, PodArtifact<'_>>,
+        artifacts: &BTreeMap<Fingerprint, &ReportedArtifact>,
     ) -> Result<(), Error> {
         let changed: Vec<_> = artifacts.iter().map(with_namespaces).collect::<Result<_, Error>>()?;
         for chunk in changed.chunks(MAX_STATEMENT_ROWS) {
@@ -186,8 +167,8 @@ impl Transaction {
                 let mut query =
                     sqlx::QueryBuilder::new("WITH changed (fingerprint, name, pods, spaces) AS (");
                 query.push_values(chunk, |mut values, (artifact, is, namespaces)| {
-                    values.push_bind(artifact.bytes().as_slice()).push_bind(is.name).push_bind(is.pods);
-                    values.push_bind(namespaces.as_str());
+                    values.push_bind(artifact.bytes().as_slice()).push_bind(is.name.as_str());
+                    values.push_bind(is.pods).push_bind(namespaces.as_str());
                 });
                 query.push(
                     ") UPDATE artifact_runs

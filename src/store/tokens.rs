@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use super::access::Token;
-use super::columns::scope_column;
+use super::columns::json;
 use super::transaction::{execute, fetch_optional_scalar};
 use super::{Error, Transaction};
 use crate::domain::evidence::log::Kind;
@@ -59,7 +59,7 @@ impl Transaction {
             &token.name,
             token.sha256,
             token.role,
-            scope_column(token.role, &token.scope)?,
+            json(&token.scope)?,
             token.can_create,
             token.expires_at,
             token.created_at,

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use sqlx::{PgConnection, Postgres, Sqlite, SqliteConnection};
+use sqlx::{Database, Postgres, Sqlite};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::Error;
@@ -18,59 +18,39 @@ pub enum Transaction {
 }
 
 /// A transaction on SQLite.
-pub struct SqliteTransaction {
-    transaction: sqlx::Transaction<'static, Sqlite>,
-    /// The write permit. Dropped after the transaction, whose thread may still be rolling back then: the next writer
-    /// waits for its connection, and a heartbeat some milliseconds for the file lock.
+pub(super) type SqliteTransaction = DatabaseTransaction<Sqlite>;
+
+/// A transaction on PostgreSQL.
+pub(super) type PostgresTransaction = DatabaseTransaction<Postgres>;
+
+/// A transaction on one kind of database.
+pub struct DatabaseTransaction<DB: Database> {
+    transaction: sqlx::Transaction<'static, DB>,
+    /// The write permit of SQLite. Dropped after the transaction, whose thread may still be rolling back then: the next
+    /// writer waits for its connection, and a heartbeat some milliseconds for the file lock.
     _permit: Option<OwnedSemaphorePermit>,
     log: PendingLog,
 }
 
-/// A transaction on PostgreSQL.
-pub struct PostgresTransaction {
-    transaction: sqlx::Transaction<'static, Postgres>,
-    log: PendingLog,
-}
-
-impl PostgresTransaction {
-    pub(super) fn new(transaction: sqlx::Transaction<'static, Postgres>) -> Self {
-        Self { transaction, log: PendingLog::default() }
-    }
-}
-
-impl Deref for PostgresTransaction {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        &self.transaction
-    }
-}
-
-impl DerefMut for PostgresTransaction {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.transaction
-    }
-}
-
-impl SqliteTransaction {
+impl<DB: Database> DatabaseTransaction<DB> {
     pub(super) fn new(
-        transaction: sqlx::Transaction<'static, Sqlite>,
+        transaction: sqlx::Transaction<'static, DB>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         Self { transaction, _permit: permit, log: PendingLog::default() }
     }
 }
 
-impl Deref for SqliteTransaction {
-    type Target = SqliteConnection;
+impl<DB: Database> Deref for DatabaseTransaction<DB> {
+    type Target = DB::Connection;
 
-    fn deref(&self) -> &SqliteConnection {
+    fn deref(&self) -> &DB::Connection {
         &self.transaction
     }
 }
 
-impl DerefMut for SqliteTransaction {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
+impl<DB: Database> DerefMut for DatabaseTransaction<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
         &mut self.transaction
     }
 }
@@ -285,8 +265,8 @@ impl Transaction {
         self.append_log().await?;
         match self {
             // Keeps the permit until the commit.
-            Self::Sqlite(SqliteTransaction { transaction, _permit, .. }) => transaction.commit().await?,
-            Self::Postgres(PostgresTransaction { transaction, .. }) => {
+            Self::Sqlite(DatabaseTransaction { transaction, _permit, .. }) => transaction.commit().await?,
+            Self::Postgres(DatabaseTransaction { transaction, .. }) => {
                 transaction.commit().await.map_err(|error| match error {
                     // A pooler reports a lost connection as an error of the database.
                     sqlx::Error::Database(_) if !is_lost_connection(&error) => error.into(),

@@ -14,7 +14,9 @@ use super::rows::{Bytes, Id, converted, flag, rows};
 use super::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
-use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
+use crate::domain::evidence::environment_status::{
+    EnvironmentStatus, Expiry, ReportedArtifact, RunningArtifact, Verdict,
+};
 use crate::domain::evidence::log::environment_change::StartedVerdict;
 use crate::domain::evidence::reason::Reason;
 use crate::domain::model::{Fingerprint, Timestamp};
@@ -132,7 +134,7 @@ pub(super) struct RunningRow {
 impl From<RunningRow> for RunningArtifact {
     fn from(row: RunningRow) -> Self {
         let RunningRow { image: name, pods, namespaces: Json(namespaces), verdict } = row;
-        Self { name, pods, namespaces, verdict: verdict.into() }
+        Self { artifact: ReportedArtifact { name, pods, namespaces }, verdict: verdict.into() }
     }
 }
 

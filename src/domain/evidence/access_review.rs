@@ -75,7 +75,10 @@ impl AccessReview {
                 },
                 Rule::Approval(_) => {
                     let action = format!("approve the artifact for {environment}");
-                    let is_approver = |token: &TokenGrant| token.permits_approval_for(environment);
+                    // In the flows of its scope.
+                    let is_approver = |token: &TokenGrant| {
+                        token.role.permits_approval_for(&token.scope, Some(environment.as_str())).is_ok()
+                    };
                     Way::new("approval", action, tokens, is_approver).or_bootstrap_file()
                 }
                 rule => Way::in_any_flow(rule.kind(), tokens),
@@ -108,11 +111,6 @@ impl AccessReview {
 impl TokenGrant {
     fn permits(&self, operation: Operation<'_>) -> bool {
         self.role.permits(&self.scope, operation).is_ok()
-    }
-
-    /// In the flows of its scope.
-    fn permits_approval_for(&self, environment: &EnvironmentName) -> bool {
-        self.role.permits_approval_for(&self.scope, Some(environment.as_str())).is_ok()
     }
 }
 

@@ -78,11 +78,11 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             let either = is.or(was)?;
             Some(AffectedArtifact {
                 fingerprint: *artifact,
-                name: either.name.clone(),
+                name: either.artifact.name.clone(),
                 compliance: either.verdict.compliance.as_str().to_owned(),
                 reasons: either.verdict.reasons.clone(),
-                pods: is.map_or(0, |is| is.pods),
-                pods_before: was.map_or(0, |was| was.pods),
+                pods: is.map_or(0, |is| is.artifact.pods),
+                pods_before: was.map_or(0, |was| was.artifact.pods),
                 owners: Vec::new(),
             })
         };
@@ -98,7 +98,9 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
         let affects = |was: Option<&RunningArtifact>, is: Option<&RunningArtifact>| match trigger {
             Trigger::StartedArtifact => was.is_none() && is.is_some(),
             Trigger::ExitedArtifact => was.is_some() && is.is_none(),
-            Trigger::ScaledArtifact => was.zip(is).is_some_and(|(was, is)| was.pods != is.pods),
+            Trigger::ScaledArtifact => {
+                was.zip(is).is_some_and(|(was, is)| was.artifact.pods != is.artifact.pods)
+            }
             Trigger::AllowedArtifact => !is_allowed(was) && is_allowed(is),
             _ => false,
         };
@@ -132,7 +134,7 @@ fn became(before: &EnvironmentStatus, after: &EnvironmentStatus, compliance: Com
 mod tests {
     use super::Compliance::{Compliant, NonCompliant, Unknown};
     use super::*;
-    use crate::domain::evidence::environment_status::Verdict;
+    use crate::domain::evidence::environment_status::{ReportedArtifact, Verdict};
     use crate::domain::evidence::reason::Code;
 
     fn artifact(n: usize) -> Fingerprint {
@@ -141,7 +143,8 @@ mod tests {
 
     fn running(pods: i64, compliance: Compliance, is_allowed: bool) -> RunningArtifact {
         let verdict = Verdict { compliance, is_allowed, reasons: Vec::new() };
-        RunningArtifact { name: "cart:1".into(), pods, namespaces: vec![], verdict }
+        let artifact = ReportedArtifact { name: "cart:1".into(), pods, namespaces: vec![] };
+        RunningArtifact { artifact, verdict }
     }
 
     fn status(artifacts: &[RunningArtifact], compliance: Compliance) -> EnvironmentStatus {

@@ -56,9 +56,7 @@ pub use reported_artifact::ReportedArtifact;
 pub use repository::{
     AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };
-pub use snapshot_expression::{
-    EnvironmentSnapshot, InvalidExpression, PointInTime, SnapshotExpression, Unit,
-};
+pub use snapshot_expression::{EnvironmentSnapshot, InvalidExpression, PointInTime, SnapshotExpression};
 pub use template::{
     InvalidTemplate, RequiredArtifact, RequiredAttestation, Template, TemplateBody, TemplateFile,
 };

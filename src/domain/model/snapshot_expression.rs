@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::Unit;
+
 use super::{EnvironmentName, InvalidName, Timestamp};
 
 /// Selects a snapshot: `7`, `-1` (the latest), `#7`, `~1` (the one before the latest), or what was current at a point in time:
@@ -24,19 +26,6 @@ pub enum PointInTime {
     Absolute(Timestamp),
     /// A number of units before now.
     Ago(i64, Unit),
-}
-
-/// A unit of time. Months and years follow the calendar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names of units")]
-pub enum Unit {
-    Second,
-    Minute,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Year,
 }
 
 /// A snapshot of a named environment, such as `prod`, `prod#7` or `prod@2w`. The name must not contain `#`, `~` or `@`.
@@ -62,29 +51,28 @@ pub enum InvalidExpression {
     Environment(#[from] InvalidName),
 }
 
-impl Unit {
-    const ALL: [(&'static str, &'static str, Self); 7] = [
-        ("second", "s", Self::Second),
-        ("minute", "m", Self::Minute),
-        ("hour", "h", Self::Hour),
-        ("day", "d", Self::Day),
-        ("week", "w", Self::Week),
-        ("month", "mo", Self::Month),
-        ("year", "y", Self::Year),
-    ];
+/// Units with their names and abbreviations. Months and years follow the calendar.
+const UNITS: [(&str, &str, Unit); 7] = [
+    ("second", "s", Unit::Second),
+    ("minute", "m", Unit::Minute),
+    ("hour", "h", Unit::Hour),
+    ("day", "d", Unit::Day),
+    ("week", "w", Unit::Week),
+    ("month", "mo", Unit::Month),
+    ("year", "y", Unit::Year),
+];
 
-    fn span(self, count: i64) -> jiff::Span {
-        let span = jiff::Span::new();
-        match self {
-            Self::Second => span.seconds(count),
-            Self::Minute => span.minutes(count),
-            Self::Hour => span.hours(count),
-            Self::Day => span.days(count),
-            Self::Week => span.weeks(count),
-            // Within jiff's limits of 19,998 years.
-            Self::Month => span.months(count.min(100_000)),
-            Self::Year => span.years(count.min(9_999)),
-        }
+fn span(count: i64, unit: Unit) -> jiff::Span {
+    let span = jiff::Span::new();
+    match unit {
+        Unit::Minute => span.minutes(count),
+        Unit::Hour => span.hours(count),
+        Unit::Day => span.days(count),
+        Unit::Week => span.weeks(count),
+        // Within jiff's limits of 19,998 years.
+        Unit::Month => span.months(count.min(100_000)),
+        Unit::Year => span.years(count.min(9_999)),
+        _ => span.seconds(count),
     }
 }
 
@@ -96,7 +84,7 @@ impl PointInTime {
             Self::Absolute(at) => at,
             Self::Ago(count, unit) => {
                 let now = jiff::Timestamp::from_microsecond(now.micros()).unwrap_or_default();
-                let at = now.to_zoned(jiff::tz::TimeZone::UTC).checked_sub(unit.span(count));
+                let at = now.to_zoned(jiff::tz::TimeZone::UTC).checked_sub(span(count, unit));
                 at.map_or(Timestamp::EPOCH, |at| Timestamp::from_micros(at.timestamp().as_microsecond()))
             }
         }
@@ -120,7 +108,7 @@ impl FromStr for PointInTime {
         let word = word.strip_prefix('.').unwrap_or(word);
         let is_named =
             |name: &str, short: &str| word == short || word.strip_suffix('s').unwrap_or(word) == name;
-        let unit = Unit::ALL.into_iter().find(|(name, short, _)| is_named(name, short));
+        let unit = UNITS.into_iter().find(|(name, short, _)| is_named(name, short));
         let ago = unit.and_then(|(.., unit)| Some(Self::Ago(number(digits, 6)?, unit)));
         ago.or_else(|| Timestamp::parse(text).map(Self::Absolute)).ok_or(InvalidExpression::Time)
     }
@@ -166,8 +154,7 @@ impl fmt::Display for SnapshotExpression {
                 write!(f, "@{{{}}}", at.iso_8601().trim_end_matches('Z'))
             }
             Self::At(PointInTime::Ago(count, unit)) => {
-                let name =
-                    Unit::ALL.into_iter().find(|(.., known)| known == unit).map_or("", |(name, ..)| name);
+                let name = UNITS.into_iter().find(|(.., known)| known == unit).map_or("", |(name, ..)| name);
                 write!(f, "@{{{count}.{name}s.ago}}")
             }
         }

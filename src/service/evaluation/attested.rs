@@ -126,7 +126,7 @@ impl Affected {
             (self.before.clone(), self.environment.counts, Expiry::default());
         for (artifact, running) in &mut after.artifacts {
             let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
-            let (verdict, own) = requirements.evaluate(artifact, &(&*running).into(), evidence, now);
+            let (verdict, own) = requirements.assess(artifact, &running.artifact, evidence, now).verdict();
             expiry = expiry.earlier(own);
             counts.add(running.verdict.compliance, -1);
             counts.add(verdict.compliance, 1);

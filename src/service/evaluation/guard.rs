@@ -28,7 +28,7 @@ use crate::service::app::App;
 use crate::service::limits::permit::Permit;
 use crate::store::evaluation_queue::Progress;
 use crate::store::events::{NewEvent, Queued};
-use crate::store::reports::LockedEnvironment;
+use crate::store::reports::{IfLocked, LockedEnvironment};
 use crate::store::verdicts::{ExpiryChange, StatusChange};
 use crate::store::{Error, Transaction};
 
@@ -204,7 +204,8 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<(), Error> {
-        let Some(environment) = self.transaction.lock_environment(organization, name).await? else {
+        let Some(environment) = self.transaction.lock_environment(organization, name, IfLocked::Wait).await?
+        else {
             return Ok(());
         };
         self.evaluate_next(organization, name, environment, Progress::default(), cause).await
@@ -218,7 +219,8 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<bool, Error> {
-        let Some(environment) = self.transaction.try_lock_environment(organization, name).await? else {
+        let Some(environment) = self.transaction.lock_environment(organization, name, IfLocked::Skip).await?
+        else {
             return Ok(false);
         };
         let Some(progress) = self.transaction.evaluation_progress(organization, environment.id).await? else {
@@ -251,7 +253,7 @@ impl<'a> Evaluating<'a> {
         let next: BTreeSet<Fingerprint> = next.into_iter().collect();
         let kept = artifacts.iter().filter(|(artifact, _)| !next.contains(artifact));
         let kept = kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect();
-        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
+        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.artifact.clone())).collect();
         let at = self.app.site.now().after(Some(environment.changed_at));
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };

@@ -34,11 +34,21 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     body: Body,
 ) -> Result<(T, Share), Problem> {
     require(headers)?;
-    let expected = content_length(headers, what, MAX_DATA)?.unwrap_or_default();
-    let paced = Paced::new(body, app.limits.pace);
-    let Received { bytes, share, .. } =
-        paced.read(what, MAX_DATA, expected, app.inbound.share(organization)).await?;
-    Ok((read(what, &bytes)?, share))
+    let received = receive_bytes(app, organization, what, MAX_DATA, headers, body).await?;
+    Ok((read(what, &received.bytes)?, received.share))
+}
+
+/// Receives a body of at most `max` bytes.
+pub(crate) async fn receive_bytes(
+    app: &App,
+    organization: &str,
+    what: &str,
+    max: u64,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Received, Problem> {
+    let expected = content_length(headers, what, max)?.unwrap_or_default();
+    Paced::new(body, app.limits.pace).read(what, max, expected, app.inbound.share(organization)).await
 }
 
 /// The JSON body of a request, of at most [`MAX_DATA`] bytes, and the memory that it holds until its contents are recorded.

@@ -13,6 +13,7 @@ use crate::domain::model::{Timestamp, Trigger};
 use crate::service::app::App;
 use crate::store::Error;
 use crate::store::events::NewEvent;
+use crate::store::reports::IfLocked;
 use crate::store::silence::SilenceChange;
 
 /// Checks the environments until `shutdown`.
@@ -50,7 +51,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     if !Task::Silence.lease(app, &mut transaction).await? {
         return Ok(());
     }
-    let locked = transaction.lock_environment(&change.organization, &change.name).await?;
+    let locked = transaction.lock_environment(&change.organization, &change.name, IfLocked::Wait).await?;
     let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));
     if !transaction.record_silence(change, environment.id, at).await? {

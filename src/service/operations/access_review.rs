@@ -8,6 +8,7 @@ use crate::domain::model::EnvironmentName;
 use crate::service::access::{Admitted, ReadAudit};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::missing;
 use crate::service::site::Site;
 use crate::store;
 
@@ -30,8 +31,7 @@ pub(crate) async fn review_access(
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
     Parameters::read(&uri, &[])?;
     let review = read(&site, &organization, &environment).await?;
-    let not_found = || Problem::not_found(format!("environment \"{environment}\" not found"));
-    Ok(axum::Json(review.ok_or_else(not_found)?))
+    review.map(axum::Json).ok_or_else(|| missing::environment(environment.as_str()))
 }
 
 /// Reads and reviews an environment; `None` if it does not exist.
@@ -42,7 +42,7 @@ pub(crate) async fn read(
 ) -> Result<Option<AccessReview>, store::Error> {
     let name = environment.as_str();
     let mut transaction = site.store.read().await?;
-    if transaction.environment_overview(organization, name).await?.is_none() {
+    if !transaction.environment_exists(organization, name).await? {
         return Ok(None);
     }
     let tokens = transaction.tokens(organization).await?;

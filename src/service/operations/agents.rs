@@ -2,32 +2,15 @@
 
 use axum::extract::State;
 use axum::http::Uri;
-use serde::Serialize;
 
-use crate::domain::model::{EnvironmentName, Timestamp};
+use crate::domain::model::EnvironmentName;
 use crate::service::access::{Admitted, Read};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::missing;
 use crate::service::site::Site;
 use crate::store;
-use crate::store::reporters::Reporter;
-
-/// An agent of an environment, or another client that reports it.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct ListedAgent {
-    /// The name of its token, or `issuer/subject` of its identity
-    pub(crate) name: String,
-    /// `User-Agent` of the last report, such as `supercargo/0.1.0 (agent)`; at most 200 characters
-    pub(crate) user_agent: String,
-    /// UID of the cluster's namespace `kube-system`; null if the agent does not send it
-    pub(crate) cluster: Option<String>,
-    pub(crate) first_reported_at: Timestamp,
-    pub(crate) last_reported_at: Timestamp,
-    /// Number of pods in the last report
-    pub(crate) pods: i64,
-    /// Whether another agent overwrites its reports: both reported in turns within `silentAfter`
-    pub(crate) is_overwritten: bool,
-}
+use crate::store::reporters::ListedAgent;
 
 /// List the latest 20 agents of an environment, latest first. Not in the interface.
 #[utoipa::path(
@@ -47,8 +30,7 @@ pub(crate) async fn list_agents(
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     Parameters::read(&uri, &[])?;
     let agents = read(&site, &organization, name.as_str()).await?;
-    let not_found = || Problem::not_found(format!("environment \"{name}\" not found"));
-    agents.map(axum::Json).ok_or_else(not_found)
+    agents.map(axum::Json).ok_or_else(|| missing::environment(name.as_str()))
 }
 
 /// The agents of an environment; `None` if it does not exist.
@@ -61,27 +43,23 @@ pub(crate) async fn read(
     let Some(environment) = transaction.environment_overview(organization, name).await? else {
         return Ok(None);
     };
-    let reporters = transaction.reporters(organization, environment.id).await?;
+    let mut agents = transaction.reporters(organization, environment.id).await?;
     drop(transaction);
     let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
     // A token may report one cluster with its identity and without.
-    let are_distinct = |one: &Reporter, other: &Reporter| {
-        one.name != other.name || !(one.cluster.is_empty() || other.cluster.is_empty())
+    let are_distinct = |one: &ListedAgent, other: &ListedAgent| {
+        one.name != other.name || one.cluster.is_some() && other.cluster.is_some()
     };
-    let alternate = |one: &Reporter, other: &Reporter| {
-        are_distinct(one, other)
-            && one.last_at.min(other.last_at) >= since.max(one.first_at).max(other.first_at)
+    let alternate = |one: &ListedAgent, other: &ListedAgent| {
+        let both_since = since.max(one.first_reported_at).max(other.first_reported_at);
+        are_distinct(one, other) && one.last_reported_at.min(other.last_reported_at) >= both_since
     };
-    let agent = |reporter: &Reporter| ListedAgent {
-        name: reporter.name.clone(),
-        user_agent: reporter.user_agent.clone(),
-        cluster: Some(reporter.cluster.clone()).filter(|cluster| !cluster.is_empty()),
-        first_reported_at: reporter.first_at,
-        last_reported_at: reporter.last_at,
-        pods: reporter.pods,
-        is_overwritten: reporters
-            .iter()
-            .any(|other| !std::ptr::eq(other, reporter) && alternate(reporter, other)),
+    let is_overwritten = |agent: &ListedAgent| {
+        agents.iter().any(|other| !std::ptr::eq(other, agent) && alternate(agent, other))
     };
-    Ok(Some(reporters.iter().map(agent).collect()))
+    let overwritten: Vec<bool> = agents.iter().map(is_overwritten).collect();
+    for (agent, is_overwritten) in agents.iter_mut().zip(overwritten) {
+        agent.is_overwritten = is_overwritten;
+    }
+    Ok(Some(agents))
 }

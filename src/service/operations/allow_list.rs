@@ -14,6 +14,7 @@ use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::json::Sent;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
+use crate::service::missing;
 
 /// An entry of an allow-list.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -57,8 +58,8 @@ pub(crate) async fn allow_artifact(
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    if transaction.is_environment_declared(&organization, name).await?.is_none() {
-        return Err(Problem::not_found(format!("environment \"{environment}\" not found")));
+    if !transaction.environment_exists(&organization, name).await? {
+        return Err(missing::environment(name));
     }
     let open = transaction.allowance(&organization, name, artifact).await?;
     if open.as_ref().is_some_and(|open| open.is_declared) {

@@ -8,7 +8,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
-use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts, Requirements};
+use crate::domain::evidence::environment_status::{Requirements, running_artifacts};
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::evidence::policy::{Needs, Policy, PolicyVersion};
@@ -136,7 +136,7 @@ pub(crate) async fn check_policy(
         PolicyEffect {
             at: sent.at,
             warning,
-            ..PolicyEffect::new(requirements, candidate, groups, &evidence, now)
+            ..PolicyEffect::new(requirements, candidate, &groups, &evidence, now)
         }
     };
     // An environment may run many artifacts: use a blocking thread.
@@ -148,19 +148,22 @@ impl PolicyEffect {
     fn new(
         before: Requirements<'_>,
         after: Requirements<'_>,
-        groups: Vec<PodGroup>,
+        groups: &[PodGroup],
         evidence: &BTreeMap<Fingerprint, Evidence>,
         now: Timestamp,
     ) -> Self {
         let none = Evidence::default();
         let mut counts = [ComplianceCounts::default(); 2];
         let (mut changed, mut others) = (Vec::new(), Vec::new());
-        let running = reported(groups);
+        let runs = groups.iter().flat_map(|PodGroup { namespace, digests, .. }| {
+            digests.iter().map(move |(name, fingerprint)| (&**name, *fingerprint, namespace.as_str()))
+        });
+        let running = running_artifacts(runs);
         let artifacts_total = running.len();
         for (fingerprint, artifact) in running {
             let evidence = evidence.get(&fingerprint).unwrap_or(&none);
-            let [old, new] =
-                [before, after].map(|required| required.evaluate(&fingerprint, &artifact, evidence, now).0);
+            let [old, new] = [before, after]
+                .map(|required| required.assess(&fingerprint, &artifact, evidence, now).verdict().0);
             for (counts, verdict) in counts.iter_mut().zip([&old, &new]) {
                 counts.add(verdict.compliance, 1);
             }
@@ -193,19 +196,4 @@ impl PolicyEffect {
             artifacts: changed.into_iter().chain(others).take(MAX_LISTED).collect(),
         }
     }
-}
-
-/// The artifacts of pods, each under its first name.
-fn reported(groups: Vec<PodGroup>) -> ReportedArtifacts {
-    let mut artifacts = ReportedArtifacts::new();
-    for PodGroup { namespace, digests, .. } in groups {
-        for (name, fingerprint) in digests {
-            let new = || ReportedArtifact { name: name.to_string(), ..ReportedArtifact::default() };
-            let namespaces = &mut artifacts.entry(fingerprint).or_insert_with(new).namespaces;
-            if let Err(position) = namespaces.binary_search(&namespace) {
-                namespaces.insert(position, namespace.clone());
-            }
-        }
-    }
-    artifacts
 }

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Deserialize;
 
+use crate::domain::evidence::snapshot::report::Kind;
 use crate::domain::model::{EnvironmentName, Text, UnknownFields};
 use crate::service::access::{Admitted, Create};
 use crate::service::app::App;
@@ -22,7 +23,7 @@ use crate::store::creations::Created;
 pub(crate) struct NewEnvironment {
     name: EnvironmentName,
     #[serde(rename = "type")]
-    kind: EnvironmentType,
+    kind: Kind,
     /// An empty one keeps the description of an existing environment.
     description: Option<Text>,
     /// The number of pods makes no snapshot.
@@ -37,12 +38,6 @@ pub(crate) struct NewEnvironment {
     #[serde(flatten)]
     #[schema(ignore)]
     unknown: UnknownFields,
-}
-
-/// The types of environments.
-#[derive(Debug, Deserialize, utoipa::ToSchema)]
-enum EnvironmentType {
-    K8S,
 }
 
 /// Create an environment, or change its description. Not in the interface.
@@ -64,7 +59,7 @@ pub(crate) async fn create_environment(
 ) -> Result<Response, Problem> {
     let (new, _share): (NewEnvironment, _) =
         json::receive(&app, &organization, "the environment", &headers, body).await?;
-    let EnvironmentType::K8S = new.kind;
+    let Kind::K8S = new.kind;
     caller.authorize_creation(&organization, &new.name)?;
     new.check()?;
     app.unknown_fields.warn(
@@ -75,14 +70,14 @@ pub(crate) async fn create_environment(
     let (name, description) = (new.name.as_str(), new.description.as_ref().map_or("", Text::as_str));
     let mut evaluating = Evaluating::shared(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    let is_new = match transaction.is_environment_declared(&organization, name).await? {
-        Some(true) => return Err(declared("environment", name)),
-        Some(false) => false,
-        None => {
-            check_limit(&app, transaction, &caller, &organization, Created::Environments).await?;
-            true
-        }
-    };
+    let existing = transaction.environment_overview(&organization, name).await?;
+    if existing.as_ref().is_some_and(|existing| existing.is_declared) {
+        return Err(declared("environment", name));
+    }
+    let is_new = existing.is_none();
+    if is_new {
+        check_limit(&app, transaction, &caller, &organization, Created::Environments).await?;
+    }
     let now = app.site.now();
     transaction.create_environment(&organization, name, caller.token, now).await?;
     if !description.is_empty() {
@@ -98,22 +93,15 @@ pub(crate) async fn create_environment(
 impl NewEnvironment {
     /// Rejects what the service does not do.
     fn check(&self) -> Result<(), Problem> {
-        let unsupported = [
-            ("include_scaling", self.include_scaling == Some(true), "the number of pods makes no snapshot"),
-            (
-                "require_provenance",
-                self.require_provenance == Some(true),
-                "attach a policy that requires provenance",
-            ),
-            (
-                "included_environments",
-                self.included_environments.as_ref().is_some_and(|names| !names.is_empty()),
-                "environments of type K8S have no parts",
-            ),
-        ];
-        match unsupported.into_iter().find(|(_, is_set, _)| *is_set) {
-            Some((field, _, why)) => Err(Problem::field(field, &format!("not supported: {why}"))),
-            None => Ok(()),
-        }
+        let (field, why) = if self.include_scaling == Some(true) {
+            ("include_scaling", "the number of pods makes no snapshot")
+        } else if self.require_provenance == Some(true) {
+            ("require_provenance", "attach a policy that requires provenance")
+        } else if self.included_environments.as_ref().is_some_and(|names| !names.is_empty()) {
+            ("included_environments", "environments of type K8S have no parts")
+        } else {
+            return Ok(());
+        };
+        Err(Problem::field(field, &format!("not supported: {why}")))
     }
 }

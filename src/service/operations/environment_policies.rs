@@ -14,10 +14,11 @@ use crate::service::access::{Administer, Admitted, Caller};
 use crate::service::app::App;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::body::{Paced, content_length};
 use crate::service::http::json;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::missing;
 use crate::store::policies::Attachment;
+use crate::store::reports::IfLocked;
 
 /// Maximum size of the body, in bytes.
 const MAX_BODY: u64 = 64 * 1024;
@@ -47,19 +48,20 @@ pub(crate) async fn attach_policies(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    let names = read_names(&app, &organization, &headers, body).await?;
-    let (mut evaluating, attached) = begin(&app, &organization, &environment, &names).await?;
-    let is_attached = |name: &str| attached.iter().any(|attachment| attachment.policy == name);
-    let new: Vec<&str> = names.iter().map(String::as_str).filter(|name| !is_attached(name)).collect();
-    if attached.len() + new.len() > MAX_POLICIES {
+    let mut change = Change::begin(&app, &organization, &environment, &headers, body).await?;
+    let Change { evaluating, names, attached, .. } = &mut change;
+    names.retain(|name| attached.iter().all(|attachment| attachment.policy != *name));
+    if attached.len() + names.len() > MAX_POLICIES {
         let problem = format!("expected at most {MAX_POLICIES} policies of an environment");
         return Err(Problem::field("policy_names", &problem));
     }
-    let pairs: Vec<_> = new.iter().map(|name| (environment.as_str(), *name)).collect();
+    if names.is_empty() {
+        return Ok(axum::Json("OK"));
+    }
+    let pairs: Vec<_> = names.iter().map(|name| (environment.as_str(), name.as_str())).collect();
     let now = app.site.now();
     evaluating.transaction.attach_policies(&organization, &pairs, false, &caller.name, now).await?;
-    finish(evaluating, &app, &caller, &organization, &environment, ("attached", "to"), &new).await
+    change.finish(&app, &caller, "attached", "to").await
 }
 
 /// Detach policies from an environment, which is evaluated at once.
@@ -79,11 +81,10 @@ pub(crate) async fn detach_policies(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
-    let names = read_names(&app, &organization, &headers, body).await?;
-    let (mut evaluating, attached) = begin(&app, &organization, &environment, &names).await?;
+    let mut change = Change::begin(&app, &organization, &environment, &headers, body).await?;
+    let Change { evaluating, names, attached, .. } = &mut change;
     let mut closed = Vec::new();
-    for name in &names {
+    for name in names.iter() {
         let Some(attachment) = attached.iter().find(|attachment| attachment.policy == *name) else {
             let problem = format!("policy \"{name}\" is not attached to environment \"{environment}\"");
             return Err(Problem::not_found(problem));
@@ -96,66 +97,67 @@ pub(crate) async fn detach_policies(
         closed.push(attachment.id);
     }
     evaluating.transaction.detach_policies(&organization, closed, app.site.now()).await?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    finish(evaluating, &app, &caller, &organization, &environment, ("detached", "from"), &names).await
+    change.finish(&app, &caller, "detached", "from").await
 }
 
-/// The names in the body, each once.
-async fn read_names(
-    app: &App,
-    organization: &str,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<BTreeSet<String>, Problem> {
-    let expected = content_length(headers, "the body", MAX_BODY)?.unwrap_or_default();
-    let paced = Paced::new(body, app.limits.pace);
-    let received = paced.read("the body", MAX_BODY, expected, app.inbound.share(organization)).await?;
-    let PolicyNames { policy_names } = json::read("the body", &received.bytes)?;
-    if policy_names.is_empty() {
-        return Err(Problem::field("policy_names", "expected at least one policy"));
-    }
-    Ok(policy_names.iter().map(|name| name.as_str().to_owned()).collect())
+/// A change of the policies of an environment, which is locked.
+struct Change<'a> {
+    evaluating: Evaluating<'a>,
+    organization: &'a str,
+    environment: EnvironmentName,
+    /// The policies to attach or to detach, each once.
+    names: BTreeSet<String>,
+    /// The attachments of the environment.
+    attached: Vec<Attachment>,
 }
 
-/// Begins the change. Returns the attachments of the environment.
-async fn begin<'a>(
-    app: &'a App,
-    organization: &str,
-    environment: &EnvironmentName,
-    names: &BTreeSet<String>,
-) -> Result<(Evaluating<'a>, Vec<Attachment>), Problem> {
-    let mut evaluating = Evaluating::exclusive(app, organization).await?;
-    let transaction = &mut evaluating.transaction;
-    if transaction.lock_environment(organization, environment.as_str()).await?.is_none() {
-        return Err(Problem::not_found(format!("environment \"{environment}\" not found")));
-    }
-    for name in names {
-        if transaction.current_policy(organization, name).await?.is_none() {
-            return Err(Problem::not_found(format!("policy \"{name}\" not found")));
+impl<'a> Change<'a> {
+    /// Receives the names, and begins the change.
+    async fn begin(
+        app: &'a App,
+        organization: &'a str,
+        environment: &str,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Self, Problem> {
+        let environment: EnvironmentName = Problem::parse("env_name", environment)?;
+        let received = json::receive_bytes(app, organization, "the body", MAX_BODY, headers, body).await?;
+        let PolicyNames { policy_names } = json::read("the body", &received.bytes)?;
+        if policy_names.is_empty() {
+            return Err(Problem::field("policy_names", "expected at least one policy"));
         }
+        drop(received);
+        let names: BTreeSet<_> = policy_names.iter().map(|name| name.as_str().to_owned()).collect();
+        let mut evaluating = Evaluating::exclusive(app, organization).await?;
+        let (transaction, name) = (&mut evaluating.transaction, environment.as_str());
+        if transaction.lock_environment(organization, name, IfLocked::Wait).await?.is_none() {
+            return Err(missing::environment(name));
+        }
+        for name in &names {
+            if transaction.current_policy(organization, name).await?.is_none() {
+                return Err(Problem::not_found(format!("policy \"{name}\" not found")));
+            }
+        }
+        let attached = transaction.policy_attachments(organization, Some(name), None).await?;
+        Ok(Self { evaluating, organization, environment, names, attached })
     }
-    let attached = transaction.policy_attachments(organization, Some(environment.as_str()), None).await?;
-    Ok((evaluating, attached))
-}
 
-/// Evaluates the environment, and commits the change.
-async fn finish(
-    mut evaluating: Evaluating<'_>,
-    app: &App,
-    caller: &Caller,
-    organization: &str,
-    environment: &EnvironmentName,
-    (change, preposition): (&str, &str),
-    names: &[&str],
-) -> Result<axum::Json<&'static str>, Problem> {
-    if !names.is_empty() {
+    /// Evaluates the environment, and commits the change.
+    async fn finish(
+        mut self,
+        app: &App,
+        caller: &Caller,
+        verb: &str,
+        preposition: &str,
+    ) -> Result<axum::Json<&'static str>, Problem> {
         let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
-        evaluating.reevaluate(organization, environment.as_str(), &cause).await?;
-        let audit = Audit::from_caller(caller, organization, || {
-            format!("{change} {} {preposition} the environment {environment}", names.join(", "))
+        self.evaluating.reevaluate(self.organization, self.environment.as_str(), &cause).await?;
+        let audit = Audit::from_caller(caller, self.organization, || {
+            let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+            format!("{verb} {} {preposition} the environment {}", names.join(", "), self.environment)
         });
-        evaluating.audit(audit, app.site.now()).await?;
-        evaluating.commit().await?;
+        self.evaluating.audit(audit, app.site.now()).await?;
+        self.evaluating.commit().await?;
+        Ok(axum::Json("OK"))
     }
-    Ok(axum::Json("OK"))
 }

@@ -11,8 +11,9 @@ use crate::domain::model::{EnvironmentName, Timestamp};
 use crate::service::access::{Admitted, Read, ReadEnvironment};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
+use crate::service::missing;
 use crate::service::site::Site;
-use crate::store::environment_settings::EnvironmentSettings;
+use crate::store::overview::EnvironmentOverview;
 
 /// An environment.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -177,8 +178,7 @@ pub(crate) async fn get_environment(
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     Parameters::read(&uri, &[])?;
     let environment = environments(&site, &organization, Some(name.as_str())).await?.pop();
-    let not_found = || Problem::not_found(format!("environment \"{name}\" not found"));
-    environment.map(axum::Json).ok_or_else(not_found)
+    environment.map(axum::Json).ok_or_else(|| missing::environment(name.as_str()))
 }
 
 /// The environments of an organization; of this name, if there is one.
@@ -188,7 +188,7 @@ async fn environments(
     name: Option<&str>,
 ) -> Result<Vec<Environment>, Problem> {
     let mut transaction = site.store.read().await?;
-    let stored = transaction.environment_settings(organization, name).await?;
+    let stored = transaction.environments(organization, name).await?;
     let attachments = transaction.policy_attachments(organization, name, None).await?;
     let mut tags = transaction.environment_tags(organization, name).await?;
     drop(transaction);
@@ -196,20 +196,14 @@ async fn environments(
     for attachment in attachments {
         policies.entry(attachment.environment).or_default().push(attachment.policy);
     }
-    let environment = |stored: EnvironmentSettings| {
-        let policies = policies.remove(&stored.name).unwrap_or_default();
-        let tags = tags.remove(&stored.name).unwrap_or_default();
-        Environment { tags, ..Environment::new(site, organization, stored, policies) }
-    };
-    Ok(stored.into_iter().map(environment).collect())
-}
-
-impl Environment {
-    fn new(site: &Site, organization: &str, stored: EnvironmentSettings, policies: Vec<String>) -> Self {
-        let (now, validity) = (site.now(), stored.validity(site.silent_after));
-        Self {
+    let now = site.now();
+    let environment = |stored: EnvironmentOverview| {
+        let validity = stored.validity(site.silent_after);
+        Environment {
             html_url: site.links.environment_page(organization, &stored.name),
             org: organization.to_owned(),
+            tags: tags.remove(&stored.name).unwrap_or_default(),
+            policies: policies.remove(&stored.name).unwrap_or_default(),
             name: stored.name,
             kind: "K8S",
             description: stored.description,
@@ -225,12 +219,13 @@ impl Environment {
             evaluation_failed: stored.has_failed,
             is_silent: validity.is_silent(now),
             include_scaling: false,
-            tags: BTreeMap::new(),
-            policies,
             included_environments: None,
         }
-    }
+    };
+    Ok(stored.into_iter().map(environment).collect())
+}
 
+impl Environment {
     /// Whether it has a tag with this key, and value if there is one.
     fn has_tag(&self, tag: &str) -> bool {
         match tag.split_once(':') {

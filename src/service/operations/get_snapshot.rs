@@ -8,7 +8,7 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 
-use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::owner::Owner;
 use crate::domain::evidence::reason::Reason;
 use crate::domain::evidence::snapshot::report::Pod;
@@ -40,7 +40,7 @@ pub(crate) struct SnapshotContent<'a> {
     compliant: bool,
     /// `COMPLIANT`, `NON-COMPLIANT` or `UNKNOWN`
     compliance: &'static str,
-    artifact_compliance_count: BTreeMap<&'static str, usize>,
+    artifact_compliance_count: BTreeMap<&'static str, i64>,
     html_url: String,
     /// Running artifacts, by fingerprint
     #[schema(value_type = Vec<RunningArtifact>)]
@@ -161,15 +161,8 @@ impl<'a> SnapshotContent<'a> {
     fn new(artifacts: RunningArtifacts<'a>) -> Self {
         let RunningArtifacts { selected, links, organization, .. } = artifacts;
         let compliance = selected.environment_compliance();
-        let mut counts = BTreeMap::from([("true", 0), ("false", 0), ("null", 0)]);
-        for artifact in selected.content.artifacts.keys() {
-            let count = match selected.compliance(artifact) {
-                Compliance::Compliant => "true",
-                Compliance::NonCompliant => "false",
-                Compliance::Unknown => "null",
-            };
-            *counts.entry(count).or_default() += 1;
-        }
+        let each = selected.content.artifacts.keys().map(|artifact| selected.compliance(artifact));
+        let ComplianceCounts { compliant, unknown, non_compliant } = each.collect();
         let (environment, snapshot) = (&selected.environment.name, &selected.snapshot);
         Self {
             environment,
@@ -182,7 +175,8 @@ impl<'a> SnapshotContent<'a> {
             warning: selected.coverage.warning(),
             compliant: compliance == Compliance::Compliant,
             compliance: compliance.as_str(),
-            artifact_compliance_count: counts,
+            artifact_compliance_count: [("true", compliant), ("false", non_compliant), ("null", unknown)]
+                .into(),
             html_url: links.environment_page(organization, environment),
             artifacts,
         }

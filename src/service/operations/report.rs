@@ -7,13 +7,14 @@ use axum::extract::State;
 use axum::http::header::USER_AGENT;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use sqlx::types::Uuid;
 
-use crate::domain::evidence::environment_status::{EnvironmentStatus, Expiry, RunningArtifact, Verdict};
+use crate::domain::evidence::environment_status::{
+    EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict,
+};
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::domain::evidence::reporters::{CLUSTER_HEADER, Sender};
-use crate::domain::evidence::snapshot::change::{self, ArtifactChanges, PodChanges};
-use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport, PodArtifact};
+use crate::domain::evidence::snapshot::change::{self, ArtifactChanges};
+use crate::domain::evidence::snapshot::report::{K8sReport, NormalizedReport};
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 use crate::service::access::{Admitted, Caller, Report};
 use crate::service::app::App;
@@ -21,12 +22,12 @@ use crate::service::blocking::compute;
 use crate::service::creation::check_limit;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
-use crate::service::http::body::{self, Paced, content_length};
+use crate::service::http::body;
 use crate::service::http::json;
 use crate::service::http::problem::Problem;
+use crate::store::Transaction;
 use crate::store::creations::Created;
-use crate::store::reports::{LockedEnvironment, ReceivedReport};
-use crate::store::{self, Transaction};
+use crate::store::reports::{IfLocked, LockedEnvironment, ReceivedReport};
 
 /// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,17 +61,10 @@ pub(crate) async fn report_k8s(
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
     json::require(&headers)?;
     let max = app.limits.report;
-    let expected = content_length(&headers, "the report", max)?;
-    let paced = Paced::new(body, app.limits.pace);
-    let body =
-        paced.read("the report", max, expected.unwrap_or_default(), app.inbound.share(&organization)).await?;
+    let body = json::receive_bytes(&app, &organization, "the report", max, &headers, body).await?;
     let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
     let changed = receive(&app, &caller, (&organization, &environment), sender, body).await?;
-    Ok(response(&app, changed))
-}
-
-fn response(app: &App, changed: Changed) -> Response {
     let (status, outcome, message) = match changed {
         Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
         Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
@@ -79,7 +73,7 @@ fn response(app: &App, changed: Changed) -> Response {
         }
     };
     app.metrics.report(outcome);
-    (status, axum::Json(message)).into_response()
+    Ok((status, axum::Json(message)).into_response())
 }
 
 /// The interface's message for a report without a new snapshot.
@@ -113,14 +107,14 @@ async fn receive(
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
     let changed =
-        record(app, caller, (organization, environment), &sender, hash, (&reported, &artifacts)).await?;
+        record(app, caller, (organization, environment), &sender, hash, (&reported, artifacts)).await?;
     drop(share);
     Ok(changed)
 }
 
 /// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
 /// pod; statuses, reasons and events per artifact, each with its name.
-fn memory(reported: &NormalizedReport, artifacts: &PodArtifacts<'_>) -> usize {
+fn memory(reported: &NormalizedReport, artifacts: &ReportedArtifacts) -> usize {
     const POD: usize = 320;
     const ARTIFACT: usize = 3 * 1024;
     const NAMED: usize = 16;
@@ -128,38 +122,19 @@ fn memory(reported: &NormalizedReport, artifacts: &PodArtifacts<'_>) -> usize {
     reported.pods.len() * POD + artifacts.sum::<usize>()
 }
 
-/// The reported artifacts.
-type PodArtifacts<'a> = BTreeMap<Fingerprint, PodArtifact<'a>>;
-
-/// The difference between a report and what an environment ran before.
-struct Difference<'a> {
-    /// The artifacts before.
-    before: BTreeMap<Fingerprint, RunningArtifact>,
-    artifacts: ArtifactChanges<'a>,
-    pods: PodChanges<'a, Uuid>,
-}
-
-impl<'a> Difference<'a> {
-    async fn read(
-        transaction: &mut Transaction,
-        (organization, environment): (&str, Uuid),
-        (reported, artifacts): (&'a NormalizedReport, &PodArtifacts<'a>),
-    ) -> Result<Self, store::Error> {
-        let before = transaction.running_artifacts(organization, environment).await?;
-        let artifacts = change::compare_artifacts(&before, artifacts);
-        let pods = change::compare_pods(transaction.running_pods(organization, environment).await?, reported);
-        Ok(Self { before, artifacts, pods })
-    }
-
-    /// The artifacts that keep their verdicts: none if the clock has been set back.
-    fn kept(&self, environment: &LockedEnvironment, now: Timestamp) -> BTreeMap<Fingerprint, Verdict> {
-        let Self { before, artifacts: ArtifactChanges { ended, changed, .. }, .. } = self;
-        let is_ahead = environment.changed_at.since(now) > MAX_CLOCK_DIFFERENCE;
-        let is_current = environment.is_evaluated && !is_ahead;
-        let is_kept = |artifact| is_current && !ended.contains(artifact) && !changed.contains_key(artifact);
-        let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
-        kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
-    }
+/// The artifacts that keep their verdicts: none if the clock has been set back.
+fn kept(
+    before: &BTreeMap<Fingerprint, RunningArtifact>,
+    changes: &ArtifactChanges<'_>,
+    environment: &LockedEnvironment,
+    now: Timestamp,
+) -> BTreeMap<Fingerprint, Verdict> {
+    let is_ahead = environment.changed_at.since(now) > MAX_CLOCK_DIFFERENCE;
+    let is_current = environment.is_evaluated && !is_ahead;
+    let is_kept =
+        |artifact| is_current && !changes.ended.contains(artifact) && !changes.changed.contains_key(artifact);
+    let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
+    kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
 }
 
 /// Records a report and its consequences in one transaction, which locks the environment.
@@ -169,14 +144,15 @@ async fn record(
     (organization, environment): (&str, &EnvironmentName),
     sender: &Sender,
     body_hash: Fingerprint,
-    (reported, reported_artifacts): (&NormalizedReport, &PodArtifacts<'_>),
+    (reported, seen): (&NormalizedReport, ReportedArtifacts),
 ) -> Result<Changed, Problem> {
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
-    let stored = match transaction.lock_environment(organization, environment.as_str()).await? {
-        Some(stored) => stored,
-        None => create_environment(app, transaction, caller, organization, environment).await?,
-    };
+    let stored =
+        match transaction.lock_environment(organization, environment.as_str(), IfLocked::Wait).await? {
+            Some(stored) => stored,
+            None => create_environment(app, transaction, caller, organization, environment).await?,
+        };
     let now = app.site.now();
     let at = now.after(Some(stored.changed_at));
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
@@ -188,30 +164,20 @@ async fn record(
     }
     let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
     transaction.record_reporter(organization, &stored, received, sender, pods).await?;
-    let is_confirmed_by_another = stored.reported_by.as_deref().is_some_and(|name| name != caller.name);
     if stored.report_hash == Some(reported.hash) {
-        if is_confirmed_by_another {
-            transaction.record_confirmation(organization, stored.id, stored.snapshot, received).await?;
-        }
-        transaction.record_report(organization, stored.id, received, stored.snapshot).await?;
+        transaction.record_report(organization, &stored, received, stored.snapshot).await?;
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
-    let difference =
-        Difference::read(transaction, (organization, stored.id), (reported, reported_artifacts)).await?;
-    let kept = difference.kept(&stored, now);
-    let Difference { before, artifacts, pods } = difference;
+    let before = transaction.running_artifacts(organization, stored.id).await?;
+    let artifacts = change::compare_artifacts(&before, &seen);
+    let pods = change::compare_pods(transaction.running_pods(organization, stored.id).await?, reported);
+    let kept = kept(&before, &artifacts, &stored, now);
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
-        if is_confirmed_by_another {
-            transaction.record_confirmation(organization, stored.id, stored.snapshot, received).await?;
-        }
         Changed::Pods
     } else {
         let number = stored.snapshot + 1;
-        transaction
-            .supersede_snapshot(organization, stored.id, stored.snapshot, stored.last_report_at, at)
-            .await?;
-        transaction.insert_snapshot(organization, stored.id, number, received).await?;
+        transaction.start_snapshot(organization, &stored, number, received).await?;
         transaction.end_artifacts(organization, stored.id, &artifacts.ended, stored.snapshot, at).await?;
         transaction.start_artifacts(organization, stored.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
@@ -220,8 +186,7 @@ async fn record(
     transaction.end_pods(organization, stored.id, pods.ended, at).await?;
     transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
-    transaction.record_report(organization, stored.id, received, snapshot).await?;
-    let seen = reported_artifacts.iter().map(|(artifact, is)| (*artifact, is.into())).collect();
+    transaction.record_report(organization, &stored, received, snapshot).await?;
     let before = EnvironmentStatus {
         artifacts: before,
         compliance: stored.compliance,

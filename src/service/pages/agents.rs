@@ -1,7 +1,7 @@
 //! The agents of an environment.
 
 use axum::extract::State;
-use maud::{Markup, html};
+use maud::html;
 
 use super::parts::escape::text;
 use super::parts::format::{badge, timestamp, timestamp_with_age};
@@ -10,11 +10,8 @@ use super::parts::list::table;
 use super::parts::refusal::Refusal;
 use super::parts::urls::EnvironmentLinks;
 use super::session::OrganizationPage;
-use crate::domain::model::Timestamp;
-use crate::service::operations::agents::{self, ListedAgent};
+use crate::service::operations::agents;
 use crate::service::site::PageSite;
-
-const COLUMNS: [&str; 6] = ["Agent", "Program", "Cluster", "First report", "Last report", "Pods"];
 
 pub(super) async fn page(
     State(PageSite(site)): State<PageSite>,
@@ -22,6 +19,22 @@ pub(super) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let agents = agents::read(&site, &organization, &environment).await?.ok_or(Refusal::NotFound)?;
     let now = site.now();
+    let rows = html! {
+        @for agent in &agents {
+            tr {
+                th scope="row" {
+                    (text(&agent.name))
+                    @if agent.is_overwritten { " " (badge("bad", "overwritten")) }
+                }
+                td { (text(&agent.user_agent)) }
+                td { (text(agent.cluster.as_deref().unwrap_or("none"))) }
+                td { (timestamp(agent.first_reported_at)) }
+                td { (timestamp_with_age(agent.last_reported_at, now)) }
+                td { (agent.pods) }
+            }
+        }
+    };
+    let columns = ["Agent", "Program", "Cluster", "First report", "Last report", "Pods"];
     let content = html! {
         h1 { "Agents of " (text(&environment)) }
         @if agents.iter().any(|agent| agent.is_overwritten) {
@@ -33,7 +46,7 @@ pub(super) async fn page(
         @if agents.is_empty() {
             p { "No reports." }
         } @else {
-            (table("Agents", &COLUMNS, &html! { @for agent in &agents { (row(agent, now)) } }))
+            (table("Agents", &columns, &rows))
         }
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
@@ -43,20 +56,4 @@ pub(super) async fn page(
     let alternate = Some(&alternate);
     let navigation = Navigation { parents: &parents, alternate, is_live: true, ..Navigation::default() };
     Ok(layout::page_with_navigation(&site, "Agents", Some(&user), navigation, &content))
-}
-
-fn row(agent: &ListedAgent, now: Timestamp) -> Markup {
-    html! {
-        tr {
-            th scope="row" {
-                (text(&agent.name))
-                @if agent.is_overwritten { " " (badge("bad", "overwritten")) }
-            }
-            td { (text(&agent.user_agent)) }
-            td { (text(agent.cluster.as_deref().unwrap_or("none"))) }
-            td { (timestamp(agent.first_reported_at)) }
-            td { (timestamp_with_age(agent.last_reported_at, now)) }
-            td { (agent.pods) }
-        }
-    }
 }

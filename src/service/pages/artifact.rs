@@ -113,7 +113,7 @@ impl ArtifactData {
         let history = ArtifactHistory::read(transaction, organization, artifact).await?;
         let mut rules = Vec::new();
         for run in history.current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
-            let (environment, reported) = (&run.environment.name, [(artifact, (&run.running).into())].into());
+            let (environment, reported) = (&run.environment.name, [(artifact, run.running.artifact.clone())].into());
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
@@ -234,7 +234,7 @@ fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -
                 th scope="row" { (links.link()) }
                 td { (status.badge()) }
                 td { (text(&verdict_reason(Some(&artifact.verdict), status.compliance(), ""))) }
-                td { (artifact.pods) }
+                td { (artifact.artifact.pods) }
                 td { (timestamp(running.started_at)) }
             }
         }

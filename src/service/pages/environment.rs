@@ -9,20 +9,20 @@ use maud::{Markup, html};
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::filter::{Filter, rfc3339_exact};
-use super::parts::format::{badge, compliance_badge, count, utc};
+use super::parts::filter::Filter;
+use super::parts::format::{badge, compliance_badge, count, running_totals, utc};
 use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::list::{first_rows_note, table};
 use super::parts::refusal::Refusal;
 use super::parts::rules::{self, RuleResults};
 use super::parts::table::{Table, row_count};
 use super::parts::urls::EnvironmentLinks;
-use super::pure::running::{self, Counts, RunningPage, RunningRow, Verdicts};
+use super::pure::running::{self, RunningPage, RunningRow, Verdicts};
 use super::session::OrganizationPage;
 use crate::domain::evidence::absence::ExpectedArtifacts;
-use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::{
-    Evaluation, ReportedArtifact, ReportedArtifacts, RunningArtifact, Verdict,
+    Evaluation, ReportedArtifacts, RunningArtifact, Verdict, running_artifacts,
 };
 use crate::domain::evidence::history_coverage::HistoryCoverage;
 use crate::domain::evidence::policy::Policy;
@@ -31,7 +31,7 @@ use crate::service::blocking::compute;
 use crate::service::evaluation::inputs::Inputs;
 use crate::service::site::{PageSite, Site};
 use crate::store::environment_contents::PodGroup;
-use crate::store::overview::EnvironmentOverview;
+use crate::store::overview::{EnvironmentOverview, RunningTotals};
 use crate::store::{self, Transaction};
 
 /// The requested point in time.
@@ -55,14 +55,7 @@ struct Selected {
     /// Whether there are no artifacts, whatever the filter.
     is_empty: bool,
     /// The totals, and the number of all rows by verdict, if the page shows the past.
-    past: Option<(Totals, Counts)>,
-}
-
-/// Number of artifacts and pods.
-#[derive(Debug, Clone, Copy)]
-struct Totals {
-    artifacts: i64,
-    pods: i64,
+    past: Option<(RunningTotals, ComplianceCounts)>,
 }
 
 /// The running artifacts of an environment, or those at `?at=`.
@@ -92,6 +85,8 @@ pub(super) async fn page(
     let stored = transaction.verdicts(&organization, environment.id, filter.at).await?;
     let mut policies = site.policies.of(&mut transaction, &organization, [name.as_str()]).await?;
     let policies = policies.remove(&name).unwrap_or_default();
+    let totals = transaction.running_totals(&organization, [environment.id]).await?;
+    let totals = totals.into_values().next().unwrap_or_default();
     // Grouping all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
     let is_confirmed =
@@ -130,8 +125,8 @@ pub(super) async fn page(
     let table = Table { caption: &caption, artifacts_path: &artifacts_path, page, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (current_facts(links, &environment, status, &policies))
-        @if user.is_admin() { p { a href=(links.access_review()) { "Who may make artifacts compliant" } } }
+        (current_facts(links, &environment, totals, status, &policies))
+        @if user.is_admin() { p { a href=(links.url(&["access-review"])) { "Who may make artifacts compliant" } } }
         @if let Some((past, (totals, counts))) = past.zip(selected.past) {
             (past_facts(links, past, environment.snapshot, totals, counts))
         }
@@ -161,7 +156,7 @@ fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Optio
     };
     match past {
         Some(past) if past.coverage.has_data() => {
-            let expression = format!("@{}", rfc3339_exact(past.at));
+            let expression = format!("@{}", past.at.iso_8601());
             snapshot(&expression, &expression)
         }
         None if last > 0 => snapshot("-1", ""),
@@ -192,17 +187,7 @@ async fn evaluate_today(
 
 /// The artifacts of rows, with their namespaces.
 fn reported<'a>(rows: impl IntoIterator<Item = &'a RunningRow>) -> ReportedArtifacts {
-    let mut artifacts = ReportedArtifacts::new();
-    for row in rows {
-        let artifact = artifacts
-            .entry(row.artifact)
-            .or_insert_with(|| ReportedArtifact { name: row.image.clone(), ..ReportedArtifact::default() });
-        let namespaces = &mut artifact.namespaces;
-        if let Err(place) = namespaces.binary_search(&row.namespace) {
-            namespaces.insert(place, row.namespace.clone());
-        }
-    }
-    artifacts
+    running_artifacts(rows.into_iter().map(|row| (row.image.as_str(), row.artifact, row.namespace.as_str())))
 }
 
 impl Selected {
@@ -213,11 +198,12 @@ impl Selected {
         is_confirmed: bool,
         filter: &Filter,
     ) -> Self {
-        let totals = filter.at.map(|_| Totals::from_pod_groups(&groups));
+        let totals = filter.at.map(|_| totals(&groups));
         let rows = running::rows(groups);
         let verdicts = Verdicts { stored: &stored, is_confirmed };
-        let page = running::page(&rows, verdicts, filter.rows());
-        let past = totals.map(|totals| (totals, running::counts(&rows, verdicts)));
+        let page = running::page(&rows, verdicts, filter);
+        let counts = || rows.iter().map(|row| verdicts.compliance(&row.artifact)).collect();
+        let past = totals.map(|totals| (totals, counts()));
         let is_failing = |row: &&RunningRow| {
             stored.get(&row.artifact).is_some_and(|verdict| verdict.compliance == Compliance::NonCompliant)
         };
@@ -231,27 +217,20 @@ impl Selected {
     }
 }
 
-impl Totals {
-    fn from_pod_groups(groups: &[PodGroup]) -> Self {
-        let artifacts: BTreeSet<_> = groups.iter().flat_map(|group| group.digests.values()).collect();
-        let artifacts = i64::try_from(artifacts.len()).unwrap_or(i64::MAX);
-        Self { artifacts, pods: groups.iter().map(|group| group.pods).sum() }
-    }
-
-    fn text(self) -> String {
-        let artifacts = count(self.artifacts, "artifact", "artifacts");
-        format!("{artifacts} in {}", count(self.pods, "pod", "pods"))
-    }
+fn totals(groups: &[PodGroup]) -> RunningTotals {
+    let artifacts: BTreeSet<_> = groups.iter().flat_map(|group| group.digests.values()).collect();
+    let artifacts = i64::try_from(artifacts.len()).unwrap_or(i64::MAX);
+    RunningTotals { artifacts, pods: groups.iter().map(|group| group.pods).sum() }
 }
 
 /// The current status of the environment.
 fn current_facts(
     links: EnvironmentLinks<'_>,
     environment: &EnvironmentOverview,
+    totals: RunningTotals,
     status: CurrentStatus,
     policies: &[Arc<Policy>],
 ) -> Markup {
-    let totals = Totals { artifacts: environment.artifacts, pods: environment.pods };
     html! {
         dl.head {
             dt { "Status" }
@@ -264,7 +243,7 @@ fn current_facts(
                 @else { "none yet" }
             }
             dt { @if status.is_silent() { "Last reported" } @else { "Running" } }
-            dd { (totals.text()) }
+            dd { (running_totals(totals)) }
             dt { "Policy" }
             dd {
                 @for (number, policy) in policies.iter().enumerate() {
@@ -276,7 +255,7 @@ fn current_facts(
                 @if policies.is_empty() { "none" }
             }
         }
-        p { a href=(links.timeline(1)) { "Timeline" } ", " a href=(links.agents()) { "agents" } }
+        p { a href=(links.timeline(1)) { "Timeline" } ", " a href=(links.url(&["agents"])) { "agents" } }
     }
 }
 
@@ -311,21 +290,31 @@ fn rule_results(links: EnvironmentLinks<'_>, rules: &[RuleResults], is_cut: bool
 }
 
 /// The status at a point in time, with a warning if the history does not fully cover it.
-fn past_facts(links: EnvironmentLinks<'_>, past: Past, last: i64, totals: Totals, counts: Counts) -> Markup {
+fn past_facts(
+    links: EnvironmentLinks<'_>,
+    past: Past,
+    last: i64,
+    totals: RunningTotals,
+    counts: ComplianceCounts,
+) -> Markup {
+    let at = past.at.iso_8601();
     html! {
         section aria-labelledby="then" {
-            h2 id="then" { "At " time datetime=(rfc3339_exact(past.at)) { (rfc3339_exact(past.at).replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
+            h2 id="then" { "At " time datetime=(at) { (at.replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
             @if let Some(warning) = past.coverage.warning() {
                 p.warning role="status" { (warning) }
             }
             @if past.coverage.has_data() {
                 dl.head {
                     dt { "Status" }
-                    dd { @if let Some(worst) = counts.worst() { (compliance_badge(worst)) } @else { "no artifacts" } }
+                    dd {
+                        @if totals.artifacts > 0 { (compliance_badge(counts.environment(true))) }
+                        @else { "no artifacts" }
+                    }
                     dt { "Snapshot" }
                     dd { @if let Some(number) = past.snapshot { (links.snapshot_link(number, last)) } @else { "removed by retention" } }
                     dt { "Running" }
-                    dd { (totals.text()) }
+                    dd { (running_totals(totals)) }
                 }
             }
         }

@@ -6,16 +6,17 @@ use maud::{Markup, html};
 
 use super::parts::environment_status::CurrentStatus;
 use super::parts::escape::text;
-use super::parts::format::count;
+use super::parts::format::{count, running_totals};
 use super::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use super::parts::pagination::{self, Pagination};
 use super::parts::refusal::Refusal;
 use super::parts::urls::EnvironmentLinks;
 use super::session::OrganizationPage;
+use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::{PageSite, Site};
-use crate::store::overview::{EnvironmentOverview, EventsPerHour};
+use crate::store::overview::{EnvironmentOverview, EventsPerHour, RunningTotals};
 
 /// Environments per page.
 const CARDS_PER_PAGE: usize = 200;
@@ -36,11 +37,13 @@ pub(super) async fn page(
     let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = site.store.read().await?;
-    let all = transaction.environment_ids(&organization).await?;
+    let mut all = transaction.environments(&organization, None).await?;
+    all.sort_unstable_by(|one, other| place(one).cmp(&place(other)));
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
-    let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
-    let environments = transaction.overview(&organization, on_page).await?;
-    let hours = transaction.events_per_hour(&organization, &environments, since).await?;
+    let environments = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
+    let ids = || environments.iter().map(|environment| environment.id);
+    let totals = transaction.running_totals(&organization, ids()).await?;
+    let hours = transaction.events_per_hour(&organization, ids(), since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }
@@ -48,7 +51,10 @@ pub(super) async fn page(
             p { "No environments were reported or declared yet." }
         }
         ul.cards {
-            @for environment in &environments { li { (card(&site, &organization, environment, &hours, now)) } }
+            @for environment in environments {
+                @let totals = totals.get(&environment.id).copied().unwrap_or_default();
+                li { (card(&site, &organization, environment, totals, &hours, now)) }
+            }
         }
         (pagination.links(|page| format!("{}?page={page}", site.links.page(&[&organization]))))
     };
@@ -62,10 +68,18 @@ pub(super) async fn page(
     Ok(layout::page_with_navigation(&site, &organization, Some(&user), navigation, &content))
 }
 
+/// Non-compliant environments first, then those of the bootstrap file: a token cannot hide either by reporting many new
+/// environments.
+fn place(environment: &EnvironmentOverview) -> (bool, bool, &str) {
+    let is_compliant = environment.compliance != Compliance::NonCompliant;
+    (is_compliant, !environment.is_declared, &environment.name)
+}
+
 fn card(
     site: &Site,
     organization: &str,
     environment: &EnvironmentOverview,
+    totals: RunningTotals,
     hours: &EventsPerHour,
     now: Timestamp,
 ) -> Markup {
@@ -77,7 +91,7 @@ fn card(
             p { (status.environment_badge(environment)) }
             dl {
                 dt { "Running" }
-                dd { (count(environment.artifacts, "artifact", "artifacts")) " in " (count(environment.pods, "pod", "pods")) }
+                dd { (running_totals(totals)) }
                 dt { "Last report" }
                 dd { (status.last_report()) }
             }

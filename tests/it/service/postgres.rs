@@ -9,6 +9,7 @@ use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
 use supercargo::domain::model::{Fingerprint, Timestamp};
 use supercargo::service::Clock;
+use supercargo::store::reports::IfLocked;
 use supercargo::store::{Error, Store, Timeouts, Transaction};
 
 use super::browser::Browser;
@@ -80,7 +81,7 @@ async fn timeouts_of_locks_and_statements_hold() {
         store.confirm("acme", "prod", token, "agent", Timestamp::EPOCH, Duration::ZERO).await.unwrap_err();
     assert!(has_code(&confirmed, "55P03"), "{confirmed:?}");
     let mut transaction = store.write().await.unwrap();
-    let locked = transaction.lock_environment("acme", "prod").await.unwrap_err();
+    let locked = transaction.lock_environment("acme", "prod", IfLocked::Wait).await.unwrap_err();
     assert!(has_code(&locked, "55P03"), "{locked:?}");
     drop(transaction);
     assert!(matches!(store.token(token).await, Err(Error::Unavailable(_))));

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
+use supercargo::domain::evidence::environment_status::ReportedArtifact;
 use supercargo::domain::evidence::policy::{Needs, Policy, PolicyVersion};
-use supercargo::domain::evidence::snapshot::report::PodArtifact;
 use supercargo::domain::model::{Fingerprint, Page, TemplateBody, Timestamp};
 use supercargo::store::creations::Created;
 use supercargo::store::flows::FlowFilter;
+use supercargo::store::reports::IfLocked;
 use supercargo::store::search::{MAX_SCANNED, SearchText};
 use supercargo::store::trails::Filter;
 use supercargo::store::{DatabaseUrl, Store, Timeouts, Transaction};
@@ -122,7 +123,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let artifact = Fingerprint::from_hex(&digest('a')).unwrap();
     let mut writing = store.write().await.unwrap();
-    let prod = writing.lock_environment("acme", "prod").await.unwrap().unwrap();
+    let prod = writing.lock_environment("acme", "prod", IfLocked::Wait).await.unwrap().unwrap();
     drop(writing);
     let snapshots = store.read().await.unwrap().snapshots("acme", prod.id, (1, 1)).await.unwrap();
     let repository = store.read().await.unwrap().repositories("acme", "acme/cart").await.unwrap()[0].id;
@@ -143,10 +144,9 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let build =
         store.read().await.unwrap().stored_trail("acme", "cart", "build-7").await.unwrap().unwrap().id;
     let everywhere = sqlx::types::Uuid::nil()..=sqlx::types::Uuid::max();
-    let named = || {
-        let is = PodArtifact { name: "shop/cart:2", pods: 1, namespaces: vec!["shop"] };
-        [(artifact, is)].into_iter().collect()
-    };
+    let is =
+        ReportedArtifact { name: "shop/cart:2".to_owned(), pods: 1, namespaces: vec!["shop".to_owned()] };
+    let named = || [(artifact, &is)].into_iter().collect();
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
@@ -166,6 +166,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "trails of an artifact": read,
             |t| t.trails("acme", of_artifact, Page::default(), |_, _| String::new(), now);
         "page: environment": read, |t| t.environment_overview("acme", "prod");
+        "page: totals": read, |t| t.running_totals("acme", [prod.id]);
         "page: running pods": read, |t| t.pod_groups("acme", prod.id, None, "");
         "page: earlier pods": read, |t| t.pod_groups("acme", prod.id, Some(started), "");
         "page: earlier snapshot": read, |t| t.history_at("acme", prod.id, Timestamp::from_micros(5));
@@ -426,13 +427,13 @@ async fn report_on_postgresql_reads_only_its_environment_without_statistics() {
     }
     let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut transaction = store.write().await.unwrap();
-    let small = transaction.lock_environment("acme", "small").await.unwrap().unwrap();
+    let small = transaction.lock_environment("acme", "small", IfLocked::Wait).await.unwrap().unwrap();
     let artifacts = [Fingerprint::from_hex(&digest('b')).unwrap()].into();
     assert_eq!(transaction.running_artifacts("acme", small.id).await.unwrap().len(), 1);
     let pods = transaction.running_pods("acme", small.id).await.unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
     transaction.end_artifacts("acme", small.id, &artifacts, 1, now).await.unwrap();
-    let ended: Vec<_> = pods.into_iter().map(|pod| pod.row).collect();
+    let ended: Vec<_> = pods.into_values().collect();
     assert_eq!(ended.len(), 1);
     transaction.end_pods("acme", small.id, ended, now).await.unwrap();
     transaction.pod_groups("acme", small.id, None, "").await.unwrap();

@@ -12,7 +12,6 @@ use super::policy::Policy;
 use super::policy::facts::{AllowList, AllowListEntry, Evidence, Facts};
 use super::policy::resolution::PolicyEvaluation;
 use super::reason::Reason;
-use super::snapshot::report::PodArtifact;
 use crate::domain::model::{EnvironmentName, Fingerprint, Timestamp};
 
 /// The status of an environment.
@@ -29,13 +28,9 @@ pub struct EnvironmentStatus {
 /// A running artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningArtifact {
-    /// The image's name.
-    pub name: String,
-    /// Number of pods.
-    pub pods: i64,
-    /// The namespaces in which it runs, in order.
-    pub namespaces: Vec<String>,
-    /// The artifact's verdict.
+    /// The artifact.
+    pub artifact: ReportedArtifact,
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -64,18 +59,20 @@ pub struct ReportedArtifact {
     pub namespaces: Vec<String>,
 }
 
-impl From<&RunningArtifact> for ReportedArtifact {
-    fn from(running: &RunningArtifact) -> Self {
-        let RunningArtifact { name, pods, namespaces, .. } = running;
-        Self { name: name.clone(), pods: *pods, namespaces: namespaces.clone() }
+/// The artifacts that run somewhere, each under the first of its names: their names, fingerprints and namespaces.
+#[must_use]
+pub fn running_artifacts<'a>(
+    runs: impl IntoIterator<Item = (&'a str, Fingerprint, &'a str)>,
+) -> ReportedArtifacts {
+    let mut artifacts = ReportedArtifacts::new();
+    for (name, fingerprint, namespace) in runs {
+        let new = || ReportedArtifact { name: name.to_owned(), ..ReportedArtifact::default() };
+        let namespaces = &mut artifacts.entry(fingerprint).or_insert_with(new).namespaces;
+        if let Err(place) = namespaces.binary_search_by(|known| known.as_str().cmp(namespace)) {
+            namespaces.insert(place, namespace.to_owned());
+        }
     }
-}
-
-impl From<&PodArtifact<'_>> for ReportedArtifact {
-    fn from(artifact: &PodArtifact<'_>) -> Self {
-        let namespaces = artifact.namespaces.iter().map(|&name| name.to_owned()).collect();
-        Self { name: artifact.name.to_owned(), pods: artifact.pods, namespaces }
-    }
+    artifacts
 }
 
 impl Verdict {
@@ -122,10 +119,7 @@ impl Expiry {
     /// The earlier of each.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
-        let min = |one: Option<Timestamp>, other: Option<Timestamp>| match (one, other) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        let min = |one: Option<Timestamp>, other: Option<Timestamp>| one.into_iter().chain(other).min();
         Self {
             compliant_until: min(self.compliant_until, other.compliant_until),
             evaluate_at: min(self.evaluate_at, other.evaluate_at),
@@ -143,18 +137,6 @@ pub struct Assessment<'a> {
 }
 
 impl<'a> Requirements<'a> {
-    /// The verdict on an artifact, and its expiry.
-    #[must_use]
-    pub fn evaluate(
-        &self,
-        fingerprint: &Fingerprint,
-        artifact: &ReportedArtifact,
-        evidence: &Evidence,
-        now: Timestamp,
-    ) -> (Verdict, Expiry) {
-        self.assess(fingerprint, artifact, evidence, now).verdict()
-    }
-
     /// The result of each requirement for an artifact.
     #[must_use]
     pub fn assess<'b>(
@@ -232,12 +214,11 @@ impl Evaluation {
         let running = |(fingerprint, artifact): (Fingerprint, ReportedArtifact)| {
             let verdict = kept.get(&fingerprint).cloned().unwrap_or_else(|| {
                 let evidence = evidence.get(&fingerprint).unwrap_or(&no_evidence);
-                let (verdict, own) = requirements.evaluate(&fingerprint, &artifact, evidence, now);
+                let (verdict, own) = requirements.assess(&fingerprint, &artifact, evidence, now).verdict();
                 expiry = expiry.earlier(own);
                 verdict
             });
-            let ReportedArtifact { name, pods, namespaces } = artifact;
-            (fingerprint, RunningArtifact { name, pods, namespaces, verdict })
+            (fingerprint, RunningArtifact { artifact, verdict })
         };
         let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
         let counts: ComplianceCounts = artifacts.values().map(|running| running.verdict.compliance).collect();

@@ -2,21 +2,12 @@
 //!
 //! Called by the service's report operation. Pure.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasher;
 
-use super::report::{NormalizedReport, Pod, PodArtifact};
-use crate::domain::evidence::environment_status::RunningArtifact;
+use super::report::{NormalizedReport, Pod};
+use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts, RunningArtifact};
 use crate::domain::model::Fingerprint;
-
-/// A stored running pod. `row` is the store's reference to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredPod<R> {
-    /// The pod.
-    pub pod: Pod,
-    /// The store's reference.
-    pub row: R,
-}
 
 /// Changes of pods. A pod with another workload counts as ended and started.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,33 +24,20 @@ pub struct ArtifactChanges<'a> {
     /// Ended artifacts.
     pub ended: BTreeSet<Fingerprint>,
     /// Started artifacts.
-    pub started: BTreeMap<Fingerprint, PodArtifact<'a>>,
+    pub started: BTreeMap<Fingerprint, &'a ReportedArtifact>,
     /// Artifacts with another name, number of pods or namespaces.
-    pub changed: BTreeMap<Fingerprint, PodArtifact<'a>>,
+    pub changed: BTreeMap<Fingerprint, &'a ReportedArtifact>,
 }
 
-/// Compares pods, in order on both sides.
+/// Compares pods. Each stored running pod has the store's reference to it.
 #[must_use]
-pub fn compare_pods<R>(mut running: Vec<StoredPod<R>>, reported: &NormalizedReport) -> PodChanges<'_, R> {
-    running.sort_unstable_by(|one, other| one.pod.cmp(&other.pod));
-    let mut stored = running.into_iter().peekable();
-    let (mut ended, mut started) = (Vec::new(), Vec::new());
-    for pod in &reported.pods {
-        loop {
-            match stored.peek().map(|stored| stored.pod.cmp(pod)) {
-                Some(Ordering::Less) => ended.extend(stored.next().map(|gone| gone.row)),
-                Some(Ordering::Equal) => {
-                    stored.next();
-                    break;
-                }
-                Some(Ordering::Greater) | None => {
-                    started.push(pod);
-                    break;
-                }
-            }
-        }
-    }
-    ended.extend(stored.map(|gone| gone.row));
+pub fn compare_pods<R: Ord, S: BuildHasher>(
+    mut running: HashMap<Pod, R, S>,
+    reported: &NormalizedReport,
+) -> PodChanges<'_, R> {
+    let started = reported.pods.iter().filter(|pod| running.remove(pod).is_none()).collect();
+    let mut ended: Vec<R> = running.into_values().collect();
+    ended.sort_unstable();
     PodChanges { ended, started }
 }
 
@@ -67,23 +45,18 @@ pub fn compare_pods<R>(mut running: Vec<StoredPod<R>>, reported: &NormalizedRepo
 #[must_use]
 pub fn compare_artifacts<'a>(
     running: &BTreeMap<Fingerprint, RunningArtifact>,
-    reported: &BTreeMap<Fingerprint, PodArtifact<'a>>,
+    reported: &'a ReportedArtifacts,
 ) -> ArtifactChanges<'a> {
     let ended = running.keys().filter(|artifact| !reported.contains_key(artifact)).copied().collect();
     let (mut started, mut changed) = (BTreeMap::new(), BTreeMap::new());
     for (artifact, is) in reported {
         match running.get(artifact) {
-            None => started.insert(*artifact, is.clone()),
-            Some(was) if is_changed(was, is) => changed.insert(*artifact, is.clone()),
+            None => started.insert(*artifact, is),
+            Some(was) if was.artifact != *is => changed.insert(*artifact, is),
             Some(_) => None,
         };
     }
     ArtifactChanges { ended, started, changed }
-}
-
-fn is_changed(was: &RunningArtifact, is: &PodArtifact<'_>) -> bool {
-    let namespaces = was.namespaces.iter().map(String::as_str);
-    was.name != is.name || was.pods != is.pods || !namespaces.eq(is.namespaces.iter().copied())
 }
 
 impl ArtifactChanges<'_> {
@@ -115,14 +88,9 @@ mod tests {
 
     fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {
         let (before, after) = (reported(before), reported(after));
-        // Unordered, as from a database.
-        let running = before.pods.iter().rev().map(|pod| StoredPod { pod: pod.clone(), row: () }).collect();
-        let running_artifact = |(artifact, is): (_, PodArtifact<'_>)| {
-            let verdict = Verdict::UNKNOWN;
-            let namespaces = is.namespaces.iter().map(|&name| name.to_owned()).collect();
-            let (name, pods) = (is.name.to_owned(), is.pods);
-            (artifact, RunningArtifact { name, pods, namespaces, verdict })
-        };
+        let running: HashMap<_, _> = before.pods.iter().map(|pod| (pod.clone(), ())).collect();
+        let running_artifact =
+            |(fingerprint, artifact)| (fingerprint, RunningArtifact { artifact, verdict: Verdict::UNKNOWN });
         let stored = before.artifacts().into_iter().map(running_artifact).collect();
         let now = after.artifacts();
         let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &now));

@@ -45,17 +45,20 @@ fn read(file: &[u8], max_bytes: u64) -> FailedTests {
     if !file.starts_with(&[0x1f, 0x8b]) {
         return junit::failed_tests(file, MAX_TESTS).map_or(FailedTests::OtherFormat, FailedTests::Found);
     }
-    match read_archive(file, max_bytes) {
+    let mut archive = tar::Archive::new(GzDecoder::new(file).take(max_bytes));
+    let tests = read_archive(&mut archive);
+    if archive.into_inner().limit() == 0 {
+        return FailedTests::TooLarge;
+    }
+    match tests {
         Ok(Some(tests)) => FailedTests::Found(tests),
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => FailedTests::TooLarge,
         Ok(None) => FailedTests::OtherFormat,
         Err(_) => FailedTests::Corrupt,
     }
 }
 
 /// The failed tests of all files in an archive; `None` if no file is JUnit XML.
-fn read_archive(file: &[u8], max_bytes: u64) -> io::Result<Option<Vec<FailedTest>>> {
-    let mut archive = tar::Archive::new(SizeLimit { inner: GzDecoder::new(file), remaining: max_bytes });
+fn read_archive(archive: &mut tar::Archive<impl Read>) -> io::Result<Option<Vec<FailedTest>>> {
     let (mut tests, mut is_junit) = (Vec::new(), false);
     for entry in archive.entries()? {
         let mut entry = entry?;
@@ -70,21 +73,6 @@ fn read_archive(file: &[u8], max_bytes: u64) -> io::Result<Option<Vec<FailedTest
         }
     }
     Ok(is_junit.then_some(tests))
-}
-
-/// A reader that fails when more than `remaining` bytes are read.
-struct SizeLimit<R> {
-    inner: R,
-    remaining: u64,
-}
-
-impl<R: Read> Read for SizeLimit<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        let remaining = self.remaining.checked_sub(u64::try_from(read).unwrap_or(u64::MAX));
-        self.remaining = remaining.ok_or(io::ErrorKind::FileTooLarge)?;
-        Ok(read)
-    }
 }
 
 #[cfg(test)]

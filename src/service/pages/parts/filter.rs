@@ -8,11 +8,13 @@ use url::form_urlencoded::Serializer;
 
 use super::format::compliance_name;
 use super::pagination::requested_page;
-use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::Problem;
-use crate::service::pages::pure::running::{Counts, Query, WORST_FIRST};
+
+/// All verdicts, in the order of pages.
+const WORST_FIRST: [Compliance; 3] = [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
 
 /// Maximum length of a search text, in characters: databases limit the length of patterns.
 const MAX_SEARCH_CHARS: usize = 255;
@@ -36,7 +38,8 @@ impl Filter {
         let parameters = Parameters::read(uri, &["q", "compliance", "at", "page"])?;
         let compliance = parameters.field("compliance").map(|word| {
             let expected = "expected compliant, non-compliant or unknown";
-            parse_compliance(word).ok_or_else(|| Problem::field("compliance", expected))
+            let named = WORST_FIRST.into_iter().find(|compliance| compliance_name(*compliance) == word);
+            named.ok_or_else(|| Problem::field("compliance", expected))
         });
         let at = parameters.field("at").map(|text| {
             let expected = "expected a time such as 2026-10-03T14:00Z; UTC if it has no offset";
@@ -53,11 +56,6 @@ impl Filter {
         })
     }
 
-    /// The part of this filter that selects rows.
-    pub(crate) fn rows(&self) -> Query<'_> {
-        Query { q: &self.q, compliance: self.compliance, page: self.page }
-    }
-
     /// The query of this filter, including the question mark.
     pub(crate) fn query(&self) -> String {
         let mut query = Serializer::new(String::new());
@@ -68,7 +66,7 @@ impl Filter {
             query.append_pair("compliance", compliance_name(compliance));
         }
         if let Some(at) = self.at {
-            query.append_pair("at", &rfc3339_exact(at));
+            query.append_pair("at", &at.iso_8601());
         }
         if self.page > 1 {
             query.append_pair("page", &self.page.to_string());
@@ -107,21 +105,18 @@ impl Filter {
     }
 
     /// The number of rows of each verdict, as links that select them.
-    pub(crate) fn counts(&self, path: &str, counts: Counts) -> Markup {
-        let all = WORST_FIRST.map(|compliance| (counts.get(compliance), compliance));
+    pub(crate) fn counts(&self, path: &str, counts: ComplianceCounts) -> Markup {
+        let ComplianceCounts { compliant, unknown, non_compliant } = counts;
+        let all = [non_compliant, unknown, compliant].into_iter().zip(WORST_FIRST);
         html! {
             ul.counts aria-label="Verdicts" {
-                @for (number, compliance) in all.into_iter().filter(|(number, _)| *number > 0) {
+                @for (number, compliance) in all.filter(|(number, _)| *number > 0) {
                     @let only = Filter { compliance: Some(compliance), page: 1, ..self.clone() };
                     li { a href={ (path) (only.query()) } { (number) " " (compliance_name(compliance)) } }
                 }
             }
         }
     }
-}
-
-fn parse_compliance(text: &str) -> Option<Compliance> {
-    WORST_FIRST.into_iter().find(|compliance| compliance_name(*compliance) == text)
 }
 
 /// The value and step of a `datetime-local` input. Browsers reject a form whose value has more digits than its step
@@ -133,13 +128,7 @@ fn datetime_field(at: Timestamp) -> (String, &'static str) {
         0 => (at, "1"),
         _ => (Timestamp::from_micros(micros.saturating_add(999).div_euclid(1_000) * 1_000), "0.001"),
     };
-    (rfc3339_exact(at).trim_end_matches('Z').to_owned(), step)
-}
-
-/// A time in UTC with all its digits.
-pub(crate) fn rfc3339_exact(at: Timestamp) -> String {
-    let instant = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or(jiff::Timestamp::MAX);
-    instant.to_string()
+    (at.iso_8601().trim_end_matches('Z').to_owned(), step)
 }
 
 #[cfg(test)]
@@ -173,7 +162,7 @@ mod tests {
         {
             assert_eq!(parse(&format!("at={same}")).unwrap(), time, "{same}");
         }
-        assert_eq!(time.at.map(rfc3339_exact).unwrap(), "2026-10-03T14:00:00Z");
+        assert_eq!(time.at.map(Timestamp::iso_8601).unwrap(), "2026-10-03T14:00:00Z");
     }
 
     #[test]

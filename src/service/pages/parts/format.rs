@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use crate::domain::escape::shortened;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::store::overview::RunningTotals;
 
 /// A time in UTC, and how long ago it was.
 pub(crate) fn timestamp_with_age(time: Timestamp, now: Timestamp) -> Markup {
@@ -94,6 +95,11 @@ pub(crate) fn result_badge(passes: Option<bool>) -> Markup {
 /// The first 12 digits of a digest.
 pub(crate) fn short_digest(artifact: &Fingerprint) -> String {
     shortened(&artifact.to_string(), 12)
+}
+
+/// The numbers of artifacts and pods.
+pub(crate) fn running_totals(RunningTotals { artifacts, pods }: RunningTotals) -> String {
+    format!("{} in {}", count(artifacts, "artifact", "artifacts"), count(pods, "pod", "pods"))
 }
 
 /// A number with its noun.

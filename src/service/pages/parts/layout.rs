@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use axum::http::HeaderName;
 use axum::http::header::LINK;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::Html;
 use maud::{DOCTYPE, Markup, html};
 
 use super::escape::text;
@@ -54,22 +55,8 @@ fn quoted(word: &str) -> Cow<'_, str> {
     format!("'{}'", word.replace('\'', r"'\''")).into()
 }
 
-/// A rendered page.
-#[derive(Debug)]
-pub(crate) struct HtmlPage {
-    html: String,
-    /// The URL of its data.
-    alternate: Option<String>,
-}
-
-impl IntoResponse for HtmlPage {
-    fn into_response(self) -> Response {
-        let link = self
-            .alternate
-            .map(|url| [(LINK, format!("<{url}>; rel=\"alternate\"; type=\"application/json\""))]);
-        (link, Html(self.html)).into_response()
-    }
-}
+/// A rendered page, with a link to its data.
+pub(crate) type HtmlPage = (Option<[(HeaderName, String); 1]>, Html<String>);
 
 /// A page directly below its organization.
 pub(crate) fn page(site: &Site, title: &str, user: Option<&SignedIn>, content: &Markup) -> HtmlPage {
@@ -124,10 +111,10 @@ pub(crate) fn page_with_navigation(
             }
         }
     };
-    HtmlPage {
-        html: page.into_string(),
-        alternate: navigation.alternate.map(|alternate| alternate.url.clone()),
-    }
+    let link = |Alternate { url, .. }: &Alternate| {
+        [(LINK, format!("<{url}>; rel=\"alternate\"; type=\"application/json\""))]
+    };
+    (navigation.alternate.map(link), Html(page.into_string()))
 }
 
 /// Navigation, search and sign-out in the header.

@@ -3,16 +3,15 @@
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
-use maud::{Markup, html};
+use maud::html;
 use url::form_urlencoded::byte_serialize;
 
 use super::cookie::Cookie;
 use super::escape::text;
 use super::layout;
-use crate::service::http::context::{RequestContext, SignedIn};
+use crate::service::http::context::RequestContext;
 use crate::service::http::problem::Problem;
 use crate::service::site::Site;
-use crate::store;
 
 /// The reason why a page is not shown.
 #[derive(Debug, Clone)]
@@ -35,20 +34,20 @@ impl Refusal {
     /// Renders the page.
     pub(crate) fn render(&self, site: &Site, request: &RequestContext) -> Response {
         let user = request.user();
-        match self {
+        let (status, title, explanation) = match self {
             Self::SignIn { target, cookie } => {
                 let target: String = byte_serialize(target.as_bytes()).collect();
                 let redirect = Redirect::to(&format!("{}?next={target}", site.links.page(&["sign-in"])));
-                (cookie.map(|cookie| [(SET_COOKIE, cookie.clear())]), redirect).into_response()
+                return (cookie.map(|cookie| [(SET_COOKIE, cookie.clear())]), redirect).into_response();
             }
             Self::NotFound => {
                 let text = "This page does not exist, or you do not have access to it.";
-                error_page(site, user, StatusCode::NOT_FOUND, "Not found", &html! { p { (text) } })
+                (StatusCode::NOT_FOUND, "Not found", html! { p { (text) } })
             }
             Self::Problem(problem) => {
                 // The page may exist if the query is the reason of the error.
                 let path = user.and_then(|user| user.target.split_once('?')).map(|(path, _)| path);
-                let content = html! {
+                let explanation = html! {
                     p { (text(&problem.text())) }
                     @if let Some(seconds) = problem.retry_after() { p { "Retry in " (seconds) " s." } }
                     @if let Some(path) = path { p { a href=(site.links.seen(path)) { "Open this page without parameters" } } }
@@ -58,36 +57,21 @@ impl Refusal {
                     }
                     @if problem.status().is_server_error() { p { "Request ID: " code { (request.id) } } }
                 };
-                error_page(site, user, problem.status(), "Request failed", &content)
+                (problem.status(), "Request failed", explanation)
             }
-        }
+        };
+        let content = html! {
+            h1 { (title) }
+            (explanation)
+            p { a href=(site.links.page(&[])) { "Home" } }
+        };
+        (status, layout::page(site, title, user, &content)).into_response()
     }
 }
 
-fn error_page(
-    site: &Site,
-    user: Option<&SignedIn>,
-    status: StatusCode,
-    title: &str,
-    explanation: &Markup,
-) -> Response {
-    let content = html! {
-        h1 { (title) }
-        (explanation)
-        p { a href=(site.links.page(&[])) { "Home" } }
-    };
-    (status, layout::page(site, title, user, &content)).into_response()
-}
-
-impl From<store::Error> for Refusal {
-    fn from(error: store::Error) -> Self {
+impl<E: Into<Problem>> From<E> for Refusal {
+    fn from(error: E) -> Self {
         Self::Problem(error.into())
-    }
-}
-
-impl From<Problem> for Refusal {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
     }
 }
 

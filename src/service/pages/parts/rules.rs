@@ -6,7 +6,7 @@ use super::escape::text;
 use super::format::badge;
 use crate::domain::evidence::environment_status::ReportedArtifacts;
 use crate::domain::evidence::policy::PolicyVersion;
-use crate::domain::evidence::policy::facts::{Evidence, Facts};
+use crate::domain::evidence::policy::facts::Evidence;
 use crate::domain::evidence::policy::resolution::Outcome;
 use crate::domain::model::EnvironmentName;
 use crate::service::evaluation::inputs::Inputs;
@@ -58,16 +58,11 @@ pub(crate) async fn evaluate(
         artifacts: Vec::with_capacity(artifacts.len()),
     });
     let mut results: Vec<RuleResults> = results.collect();
-    let none = Evidence::default();
+    let (none, requirements) = (Evidence::default(), inputs.requirements(&environment));
     for (fingerprint, artifact) in artifacts {
-        let facts = Facts {
-            environment: Some(&environment),
-            name: &artifact.name,
-            fingerprint,
-            namespaces: &artifact.namespaces,
-            evidence: inputs.evidence.get(fingerprint).unwrap_or(&none),
-        };
-        let evaluated = policies.iter().flat_map(|policy| policy.evaluate(&facts, site.now()).rules);
+        let evidence = inputs.evidence.get(fingerprint).unwrap_or(&none);
+        let assessment = requirements.assess(fingerprint, artifact, evidence, site.now());
+        let evaluated = assessment.policies.into_iter().flat_map(|policy| policy.rules);
         for (result, evaluated) in results.iter_mut().zip(evaluated) {
             let reasons = evaluated.reasons().map(|reason| reason.finding());
             result.artifacts.push((evaluated.outcome, reasons.collect()));

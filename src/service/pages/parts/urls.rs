@@ -44,7 +44,8 @@ pub(crate) struct EnvironmentLinks<'a> {
 }
 
 impl EnvironmentLinks<'_> {
-    fn url(&self, subpath: &[&str]) -> String {
+    /// A page below that of the environment.
+    pub(crate) fn url(&self, subpath: &[&str]) -> String {
         let path = [&[self.organization, "environments", self.environment], subpath].concat();
         self.site.links.page(&path)
     }
@@ -74,16 +75,6 @@ impl EnvironmentLinks<'_> {
     pub(crate) fn timeline(&self, page: usize) -> String {
         let path = self.url(&["timeline"]);
         if page > 1 { format!("{path}?page={page}") } else { path }
-    }
-
-    /// Its reporters.
-    pub(crate) fn agents(&self) -> String {
-        self.url(&["agents"])
-    }
-
-    /// The access review.
-    pub(crate) fn access_review(&self) -> String {
-        self.url(&["access-review"])
     }
 
     /// A snapshot on the timeline; `last` is the number of the latest snapshot.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::domain::evidence::compliance::Compliance;
+use crate::domain::evidence::compliance::{Compliance, ComplianceCounts};
 use crate::domain::evidence::environment_status::Verdict;
 use crate::domain::evidence::owner::Owner;
 use crate::domain::model::{Fingerprint, Timestamp};
+use crate::service::pages::parts::filter::Filter;
 use crate::service::pages::parts::pagination::{Pagination, ROWS_PER_PAGE};
 use crate::store::environment_contents::PodGroup;
 
@@ -26,29 +27,6 @@ pub(crate) struct RunningRow {
     pub(crate) reporters: BTreeSet<String>,
 }
 
-/// Number of rows per verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counts {
-    compliant: usize,
-    unknown: usize,
-    non_compliant: usize,
-}
-
-/// All verdicts, in the order of pages.
-pub(crate) const WORST_FIRST: [Compliance; 3] =
-    [Compliance::NonCompliant, Compliance::Unknown, Compliance::Compliant];
-
-/// The requested rows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Query<'a> {
-    /// Text to search for; empty for all rows.
-    pub(crate) q: &'a str,
-    /// Rows of this verdict only.
-    pub(crate) compliance: Option<Compliance>,
-    /// The page number, from 1.
-    pub(crate) page: usize,
-}
-
 /// A page of rows.
 #[derive(Debug)]
 pub(crate) struct RunningPage {
@@ -58,7 +36,7 @@ pub(crate) struct RunningPage {
     /// The number of rows on all pages.
     pub(crate) total: usize,
     /// Counts all rows that match the search, whatever their verdict.
-    pub(crate) counts: Counts,
+    pub(crate) counts: ComplianceCounts,
     /// Whether several tokens reported the pods of the environment.
     pub(crate) has_several_reporters: bool,
 }
@@ -130,15 +108,15 @@ pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
     rows
 }
 
-/// The rows that match a query, limited to its page.
-pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, query: Query<'_>) -> RunningPage {
-    let text = query.q.to_lowercase();
-    let mut counts = Counts::default();
+/// The rows that match a filter, limited to its page.
+pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, filter: &Filter) -> RunningPage {
+    let text = filter.q.to_lowercase();
+    let mut counts = ComplianceCounts::default();
     let mut selected = Vec::new();
     for row in rows.iter().filter(|row| text.is_empty() || row.matches(&text)) {
         let compliance = verdicts.compliance(&row.artifact);
-        counts.add(compliance);
-        if query.compliance.is_none_or(|wanted| wanted == compliance) {
+        counts.add(compliance, 1);
+        if filter.compliance.is_none_or(|wanted| wanted == compliance) {
             selected.push(row);
         }
     }
@@ -146,42 +124,9 @@ pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, query: Query<'_>
     let first = reporters.next();
     let has_several_reporters = reporters.any(|reporter| Some(reporter) != first);
     let total = selected.len();
-    let pagination = Pagination::new(total, ROWS_PER_PAGE, query.page);
+    let pagination = Pagination::new(total, ROWS_PER_PAGE, filter.page);
     let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).cloned().collect();
     RunningPage { rows, pagination, total, counts, has_several_reporters }
-}
-
-/// Counts all rows by verdict.
-pub(crate) fn counts(rows: &[RunningRow], verdicts: Verdicts<'_>) -> Counts {
-    let mut counts = Counts::default();
-    for row in rows {
-        counts.add(verdicts.compliance(&row.artifact));
-    }
-    counts
-}
-
-impl Counts {
-    fn add(&mut self, compliance: Compliance) {
-        match compliance {
-            Compliance::Compliant => self.compliant += 1,
-            Compliance::Unknown => self.unknown += 1,
-            Compliance::NonCompliant => self.non_compliant += 1,
-        }
-    }
-
-    /// The number of rows with this verdict.
-    pub(crate) fn get(self, compliance: Compliance) -> usize {
-        match compliance {
-            Compliance::Compliant => self.compliant,
-            Compliance::Unknown => self.unknown,
-            Compliance::NonCompliant => self.non_compliant,
-        }
-    }
-
-    /// The worst verdict of all rows.
-    pub(crate) fn worst(self) -> Option<Compliance> {
-        WORST_FIRST.into_iter().find(|compliance| self.get(*compliance) > 0)
-    }
 }
 
 #[cfg(test)]
@@ -208,8 +153,8 @@ mod tests {
         }
     }
 
-    fn query(q: &str, compliance: Option<Compliance>, page: usize) -> Query<'_> {
-        Query { q, compliance, page }
+    fn filter(q: &str, compliance: Option<Compliance>, page: usize) -> Filter {
+        Filter { q: q.to_owned(), compliance, at: None, page }
     }
 
     #[test]
@@ -239,7 +184,7 @@ mod tests {
         let none = HashMap::new();
         let verdicts = Verdicts { stored: &none, is_confirmed: true };
         let total = |q: &str| {
-            page(&rows, verdicts, query(q, None, 1))
+            page(&rows, verdicts, &filter(q, None, 1))
                 .rows
                 .iter()
                 .filter(|row| row.matching_pod.is_none())
@@ -259,7 +204,7 @@ mod tests {
             assert_eq!(total(q), expected, "{q}");
         }
         // Rows that the store found by the name of a pod are kept.
-        assert_eq!(page(&rows, verdicts, query("cart-5", None, 1)).total, 1);
+        assert_eq!(page(&rows, verdicts, &filter("cart-5", None, 1)).total, 1);
     }
 
     #[test]
@@ -271,19 +216,16 @@ mod tests {
             (artifact(1), verdict(Compliance::Compliant)),
         ]);
         let verdicts = Verdicts { stored: &stored, is_confirmed: true };
-        let last = page(&rows, verdicts, query("", None, 9));
+        let last = page(&rows, verdicts, &filter("", None, 9));
         assert_eq!(
             (last.pagination.page, last.pagination.pages, last.total, last.rows.len()),
             (3, 3, 251, 51)
         );
-        let counted = [Compliance::Compliant, Compliance::Unknown, Compliance::NonCompliant];
-        assert_eq!(counted.map(|compliance| last.counts.get(compliance)), [1, 249, 1]);
-        assert_eq!(last.counts.worst(), Some(Compliance::NonCompliant));
-        assert_eq!(page(&rows, verdicts, query("", Some(Compliance::Compliant), 1)).total, 1);
+        assert_eq!(last.counts, ComplianceCounts { compliant: 1, unknown: 249, non_compliant: 1 });
+        assert_eq!(page(&rows, verdicts, &filter("", Some(Compliance::Compliant), 1)).total, 1);
         // An unconfirmed verdict is not counted or found as compliant.
         let silent = Verdicts { is_confirmed: false, ..verdicts };
-        let none = page(&rows, silent, query("", Some(Compliance::Compliant), 1));
-        assert_eq!((none.total, none.rows.len(), none.counts.get(Compliance::NonCompliant)), (0, 0, 1));
-        assert_eq!(Counts::default().worst(), None);
+        let none = page(&rows, silent, &filter("", Some(Compliance::Compliant), 1));
+        assert_eq!((none.total, none.rows.len(), none.counts.non_compliant), (0, 0, 1));
     }
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use crate::domain::evidence::environment_status::{ReportedArtifact, ReportedArtifacts};
 use crate::domain::model::{Digests, Fingerprint, OwnerReference, Timestamp};
 
 /// The body of operation 7 (interface, "K8S report"): `type` may be absent, `owners` may be `null`,
@@ -101,17 +102,6 @@ pub struct Pod {
     pub created_at: Timestamp,
     /// The hash of its digests and owners.
     pub workload: Fingerprint,
-}
-
-/// An artifact in the pods of a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodArtifact<'a> {
-    /// The first of its names.
-    pub name: &'a str,
-    /// Its number of pods.
-    pub pods: i64,
-    /// The namespaces of its pods, in order.
-    pub namespaces: Vec<&'a str>,
 }
 
 /// A report whose digests and owners are parsed later.
@@ -218,9 +208,9 @@ impl NormalizedReport {
         Ok(Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) })
     }
 
-    /// The running artifacts.
+    /// The running artifacts, each under the first of its names.
     #[must_use]
-    pub fn artifacts(&self) -> BTreeMap<Fingerprint, PodArtifact<'_>> {
+    pub fn artifacts(&self) -> ReportedArtifacts {
         let mut pods: BTreeMap<&Fingerprint, (i64, Vec<&str>)> = BTreeMap::new();
         for pod in &self.pods {
             let (number, namespaces) = pods.entry(&pod.workload).or_default();
@@ -230,7 +220,7 @@ impl NormalizedReport {
                 namespaces.push(&pod.namespace);
             }
         }
-        let mut artifacts: BTreeMap<Fingerprint, PodArtifact<'_>> = BTreeMap::new();
+        let mut artifacts: BTreeMap<Fingerprint, (&str, i64, Vec<&str>)> = BTreeMap::new();
         for (hash, workload) in &self.workloads {
             let mut once: BTreeMap<Fingerprint, &str> = BTreeMap::new();
             for (name, fingerprint) in workload.digests.iter() {
@@ -239,18 +229,19 @@ impl NormalizedReport {
             }
             let Some((pods, namespaces)) = pods.get(hash) else { continue };
             for (fingerprint, name) in once {
-                let empty = PodArtifact { name, pods: 0, namespaces: Vec::new() };
-                let known = artifacts.entry(fingerprint).or_insert(empty);
-                known.name = name.min(known.name);
-                known.pods += pods;
-                known.namespaces.extend_from_slice(namespaces);
+                let (first, total, all) = artifacts.entry(fingerprint).or_insert((name, 0, Vec::new()));
+                *first = name.min(*first);
+                *total += pods;
+                all.extend_from_slice(namespaces);
             }
         }
-        for artifact in artifacts.values_mut() {
-            artifact.namespaces.sort_unstable();
-            artifact.namespaces.dedup();
-        }
-        artifacts
+        let reported = |(fingerprint, (name, pods, mut namespaces)): (_, (&str, _, Vec<&str>))| {
+            namespaces.sort_unstable();
+            namespaces.dedup();
+            let namespaces = namespaces.into_iter().map(str::to_owned).collect();
+            (fingerprint, ReportedArtifact { name: name.to_owned(), pods, namespaces })
+        };
+        artifacts.into_iter().map(reported).collect()
     }
 }
 
@@ -308,7 +299,7 @@ impl<'de> Deserialize<'de> for Owners {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = borrowed(deserializer)?;
+        let Borrowed(name) = Borrowed::deserialize(deserializer)?;
         if !(1..=255).contains(&name.len()) {
             return Err(Error::custom(format!("expected 1 to 255 bytes, got {}", name.len())));
         }
@@ -351,7 +342,7 @@ struct ImageName<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for ImageName<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = borrowed(deserializer)?;
+        let Borrowed(name) = Borrowed::deserialize(deserializer)?;
         if name.is_empty() || name.contains('\0') {
             return Err(Error::custom(format!("expected an image name without NUL, got {name:?}")));
         }
@@ -359,26 +350,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for ImageName<'a> {
     }
 }
 
-/// Borrows a string from the body, unless it has escapes.
-fn borrowed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-    struct Borrow;
-    impl<'de> Visitor<'de> for Borrow {
-        type Value = Cow<'de, str>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a string")
-        }
-
-        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-            Ok(Cow::Borrowed(text))
-        }
-
-        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-            Ok(Cow::Owned(text.to_owned()))
-        }
-    }
-    deserializer.deserialize_str(Borrow)
-}
+/// A string that is borrowed from the body, unless it has escapes.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
 #[cfg(test)]
 mod tests;

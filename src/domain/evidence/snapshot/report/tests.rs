@@ -126,7 +126,7 @@ fn artifact_with_several_names_has_the_first_name() {
     let report = format!(r#"{{"artifacts":[{}]}}"#, pod("p", &format!(r#"{{"y":"{A}","x":"{A}"}}"#)));
     let reported = read(&report).unwrap();
     let artifacts: Vec<_> = reported.artifacts().into_values().map(|one| (one.name, one.pods)).collect();
-    assert_eq!(artifacts, [("x", 1)]);
+    assert_eq!(artifacts, [("x".to_owned(), 1)]);
 }
 
 #[test]
