@@ -40,7 +40,7 @@ CREATE TABLE tokens (
     name TEXT NOT NULL,
     sha256 BYTEA NOT NULL,
     role TEXT NOT NULL,
-    -- JSON: environments of a token that reports, flows of one that attests, both of one that approves; "*" means all.
+    -- JSON: environments and flows; empty lists for roles without; "*" means all.
     scope TEXT NOT NULL,
     -- Whether reports of the token create environments. Tokens of role admin always may.
     can_create BOOLEAN NOT NULL,

@@ -134,7 +134,7 @@ def program_is_static_and_within_the_size_limit(fixture):
     assert program.stat().st_size < MAX_PROGRAM_BYTES and total < MAX_IMAGE_BYTES
 
 
-def licences_cover_the_linked_code(fixture):
+def licenses_cover_the_linked_code(fixture):
     text = (fixture.root / "usr/share/licenses/supercargo/THIRD-PARTY").read_text()
     for name in ["GNU C Library", "Rust standard library", "tokio", "aws-lc-sys", "libsqlite3-sys"]:
         assert f"\n== {name} " in text, name
@@ -259,7 +259,7 @@ def serve_shuts_down_on_sigterm(fixture):
 CHECKS = [
     image_contains_only_the_expected_files,
     program_is_static_and_within_the_size_limit,
-    licences_cover_the_linked_code,
+    licenses_cover_the_linked_code,
     version_is_printed,
     serve_stores_its_database_in_a_volume,
     program_runs_without_root_and_capabilities,

@@ -9,16 +9,22 @@ use crate::process::files::read_up_to;
 /// A file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// The path, and the option in parentheses where the path alone does not tell it.
-    #[error("failed to read {}{}", quoted(.0), .1)]
-    Read(PathBuf, &'static str, #[source] io::Error),
+    #[error("failed to read {}", quoted(.0))]
+    Read(PathBuf, #[source] io::Error),
+    #[error("failed to read {} ({})", quoted(.0), .1)]
+    ReadOption(PathBuf, &'static str, #[source] io::Error),
     #[error("failed to write {}", quoted(.0))]
     Write(PathBuf, #[source] io::Error),
 }
 
-/// Reads a file of at most this many bytes. `option` is as in [`FileError::Read`].
-pub(super) fn read(max_bytes: u64, path: &Path, option: &'static str) -> Result<Vec<u8>, FileError> {
-    read_up_to(max_bytes, path).map_err(|error| FileError::Read(path.to_owned(), option, error))
+/// Reads a file of at most this many bytes.
+pub(super) fn read(max_bytes: u64, path: &Path) -> Result<Vec<u8>, FileError> {
+    read_up_to(max_bytes, path).map_err(|error| FileError::Read(path.to_owned(), error))
+}
+
+/// Reads a file of at most this many bytes. An error names the option, where the path alone does not tell it.
+pub(super) fn read_option(max_bytes: u64, path: &Path, option: &'static str) -> Result<Vec<u8>, FileError> {
+    read_up_to(max_bytes, path).map_err(|error| FileError::ReadOption(path.to_owned(), option, error))
 }
 
 /// A path in a message.

@@ -46,7 +46,7 @@ impl Fingerprints {
         };
         self.fingerprint.iter().copied().for_each(&mut add);
         if let Some(path) = &self.fingerprint_file {
-            let bytes = files::read(MAX_FILE_BYTES, path, " (--fingerprint-file)")?;
+            let bytes = files::read_option(MAX_FILE_BYTES, path, "--fingerprint-file")?;
             let text = String::from_utf8_lossy(&bytes);
             let lines = text.lines().map(str::trim).enumerate();
             let mut digests = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).peekable();

@@ -8,6 +8,7 @@ mod approval;
 mod approve;
 mod assert;
 mod attest;
+mod change;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;

@@ -81,7 +81,7 @@ impl Policy {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let PolicyCommand::Check { file, environment, policy, at, common } = &self.command;
         let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
-        let bytes = files::read(limit, file, "").map_err(Failure::usage)?;
+        let bytes = files::read(limit, file).map_err(Failure::usage)?;
         let text = String::from_utf8(bytes).map_err(|_| Failure::usage(InvalidEncoding(file.clone())))?;
         let client = client(&self.service)?;
         let about = Resource::Environment(environment.as_str());

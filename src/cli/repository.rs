@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::Value;
 
+use super::change::change;
 use super::exit::Failure;
-use super::read::{change, client};
+use super::read::client;
 use super::service::Service;
 use crate::api::{Operation, Resource};
 use crate::domain::model::{Provider, RepositoryName, at_provider};

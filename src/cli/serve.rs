@@ -135,7 +135,7 @@ impl Serve {
                 "--public-url is not set: links in responses point to {scheme}://{address} and will not be reachable"
             );
         }
-        service.run(shutdown, |cx| hangups.poll_recv(cx)).await.map_err(Failure::unexpected)?;
+        service.run(shutdown, async move || hangups.recv().await).await.map_err(Failure::unexpected)?;
         tracing::info!("stopped");
         Ok(())
     }
@@ -227,7 +227,10 @@ impl From<StartError> for Failure {
                     | store::Error::Migrate(_)
                     | store::Error::Pooler(_)
                     | store::Error::Password(..) => Exit::Usage,
-                    _ => Exit::Unexpected,
+                    store::Error::Failed(_)
+                    | store::Error::PageTooLarge
+                    | store::Error::Unreadable(_)
+                    | store::Error::Serialize(_) => Exit::Unexpected,
                 }
             }
             StartError::Listen(_)
@@ -235,7 +238,16 @@ impl From<StartError> for Failure {
             | StartError::SigningKey(_)
             | StartError::SigningKeyTimedOut(_)
             | StartError::Empty
-            | StartError::Bootstrap(_) => Exit::Usage,
+            | StartError::Bootstrap(
+                BootstrapError::Unreadable(..)
+                | BootstrapError::TooSlow(_)
+                | BootstrapError::Empty(_)
+                | BootstrapError::Invalid(..)
+                | BootstrapError::Value { .. }
+                | BootstrapError::Changed { .. }
+                | BootstrapError::Outdated { .. }
+                | BootstrapError::NumberConflict { .. },
+            ) => Exit::Usage,
             StartError::Address(_) => Exit::Unexpected,
         };
         let hint = match &error {

@@ -5,10 +5,11 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::change::change;
 use super::exit::Failure;
 use super::output::Output;
 use super::read::Format::{Ago, Text};
-use super::read::{Column, Common, change, client, fields, organization};
+use super::read::{Column, Common, client, fields, organization};
 use super::service::Service;
 use super::values::time;
 use crate::api::{Client, Operation, Parsed, Resource};
@@ -45,7 +46,7 @@ struct Create {
     /// Name of the token, shown as the author of its reports, attestations and approvals
     name: TokenName,
     /// Permissions: report, attest, approve, read or admin
-    #[arg(long)]
+    #[arg(long, value_parser = role)]
     role: Role,
     /// Environment of a token with the role report or approve; repeatable, '*' for all
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -61,6 +62,10 @@ struct Create {
     expires: Option<Timestamp>,
     #[command(flatten)]
     output: Output,
+}
+
+fn role(text: &str) -> Result<Role, &'static str> {
+    text.parse().map_err(|_| "unknown role: expected report, attest, approve, read or admin")
 }
 
 const CREATE_EXAMPLE: &str = "\

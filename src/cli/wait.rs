@@ -16,7 +16,7 @@ use super::values::{duration, interval};
 use crate::api::{self, Client, LiveArtifacts, Resource, seed};
 use crate::domain::escape::Escaped;
 use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::retry::{Backoff, Retryable, StatusClass, retry_after};
+use crate::domain::retry::{Retryable, StatusClass, retry_after};
 use crate::domain::wait::{ArtifactWait, Missing, RunningArtifact, Until};
 use crate::process::error_causes;
 
@@ -81,15 +81,13 @@ impl Wait {
         let client = self.service.client("wait", api::Timeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
         let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone());
-        let backoff = Backoff::default();
-        let mut delays = None;
         let start = Instant::now();
         let left = || self.timeout.saturating_sub(start.elapsed());
         let mut failed = None;
         loop {
             let pause = match timeout(left(), self.request(&client)).await {
                 Ok(Ok(live)) => {
-                    (failed, delays) = (None, None);
+                    failed = None;
                     let is_first = waiting.missing().is_none();
                     let running: Vec<_> = live.running().collect();
                     let has_changed = waiting.update(&running);
@@ -116,9 +114,7 @@ impl Wait {
                     }
                     let requested =
                         error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
-                    let delays = delays.get_or_insert_with(|| backoff.delays(seed()));
-                    let delay = delays.next().unwrap_or(backoff.max).max(self.every);
-                    let pause = backoff.with_retry_after(delay, requested);
+                    let pause = waiting.retry_delay(self.every, seed(), requested);
                     let seconds = pause.min(left()).as_secs_f32();
                     let causes = error_causes::describe(&error);
                     tracing::info!("request failed, retrying in {seconds:.1} s: {causes}");

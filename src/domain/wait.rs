@@ -1,11 +1,13 @@
-//! The state of `supercargo wait`: which artifacts are missing.
+//! The state of `supercargo wait`: which artifacts are missing, and when to query again.
 //!
-//! Called by `cli::wait` with each response. Pure.
+//! Called by `cli::wait` with each response or error. Pure.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::escape::Escaped;
 use super::model::{EnvironmentName, Fingerprint, Timestamp};
+use super::retry::Backoff;
 
 /// The awaited condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct ArtifactWait {
     until: Until,
     wanted: Vec<Fingerprint>,
     environments: Vec<EnvironmentName>,
+    /// Consecutive failed queries.
+    failures: usize,
     missing: Option<Vec<Missing>>,
     was_missing: bool,
 }
@@ -43,7 +47,7 @@ impl ArtifactWait {
     /// Starts a wait. Without environments, all environments count.
     #[must_use]
     pub fn new(until: Until, wanted: Vec<Fingerprint>, environments: Vec<EnvironmentName>) -> Self {
-        Self { until, wanted, environments, missing: None, was_missing: false }
+        Self { until, wanted, environments, failures: 0, missing: None, was_missing: false }
     }
 
     /// Records the running artifacts. Returns whether the missing ones changed.
@@ -51,8 +55,17 @@ impl ArtifactWait {
         let now = missing(self.until, &self.wanted, &self.environments, running);
         let has_changed = self.missing.as_ref() != Some(&now);
         self.was_missing |= !now.is_empty();
+        self.failures = 0;
         self.missing = Some(now);
         has_changed
+    }
+
+    /// Records a failed query. Returns the delay until the next one: at least `interval`, or the value of Retry-After.
+    pub fn retry_delay(&mut self, interval: Duration, seed: u64, retry_after: Option<Duration>) -> Duration {
+        let backoff = Backoff::default();
+        let delay = backoff.delays(seed).nth(self.failures).unwrap_or(backoff.max);
+        self.failures += 1;
+        backoff.with_retry_after(delay.max(interval), retry_after)
     }
 
     /// The missing artifacts; `None` before the first response.
@@ -265,6 +278,17 @@ mod tests {
         is_silent: false,
         last_report: None,
     }];
+
+    #[test]
+    fn failed_query_is_retried_with_backoff() {
+        let (mut waiting, interval) = (wait_until(Until::Live), Duration::from_secs(5));
+        let delays: Vec<_> = (0..8).map(|_| waiting.retry_delay(interval, 1, None).as_secs()).collect();
+        assert!(delays.iter().all(|delay| *delay >= 5) && delays[7] >= 30, "{delays:?}");
+        let hour = Some(Duration::from_hours(1));
+        assert_eq!(waiting.retry_delay(interval, 1, hour), Duration::from_mins(5));
+        waiting.update(&RUNNING);
+        assert_eq!(waiting.retry_delay(interval, 1, None), interval, "after a success");
+    }
 
     #[test]
     fn summary_distinguishes_gone_from_never_running() {

@@ -70,7 +70,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
     let builder = builder.log_internal_errors(false);
     match format {
         Format::Json => builder.json().flatten_event(true).with_span_list(false).init(),
-        Format::Text => builder.with_ansi(is_coloured(&io::stderr())).event_format(TextFormat).init(),
+        Format::Text => builder.with_ansi(is_colored(&io::stderr())).event_format(TextFormat).init(),
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ pub fn dropped() -> u64 {
 }
 
 /// Whether a stream is a terminal with colors; `NO_COLOR` (no-color.org) and `TERM=dumb` disable them.
-pub fn is_coloured(stream: &impl IsTerminal) -> bool {
+pub fn is_colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         && std::env::var_os("TERM").is_none_or(|v| v != "dumb")
@@ -121,7 +121,7 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
         return;
     }
     let (red, dim, plain) =
-        if is_coloured(&io::stderr()) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+        if is_colored(&io::stderr()) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
     for (depth, cause) in causes.iter().enumerate() {
         let _ = match depth {
             0 => writeln!(stderr, "{red}error{plain}: {cause}"),
@@ -147,13 +147,13 @@ where
         let level = *metadata.level();
         SystemTime.format_time(&mut to)?;
         if to.has_ansi_escapes() {
-            let colour = match level {
+            let color = match level {
                 Level::ERROR => "1;31",
                 Level::WARN => "1;33",
                 Level::INFO => "32",
                 _ => "2",
             };
-            write!(to, " \x1b[{colour}m{level:>5}\x1b[0m ")?;
+            write!(to, " \x1b[{color}m{level:>5}\x1b[0m ")?;
         } else {
             write!(to, " {level:>5} ")?;
         }

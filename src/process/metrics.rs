@@ -5,8 +5,7 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
@@ -47,7 +46,7 @@ pub fn register_seconds<M: Metric + Clone + Default>(registry: &mut Registry, na
 pub fn text(registry: &Registry) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = encode(&mut text, registry);
+    let _ = text::encode(&mut text, registry);
     text
 }
 
@@ -60,10 +59,10 @@ impl Collector for OwnProcess {
         let dropped = ConstCounter::new(logs::dropped());
         let help = "Log lines dropped because stderr was blocked";
         let name = "supercargo_log_lines_dropped";
-        add(&mut encoder, name, help, None, &dropped)?;
+        encode(&mut encoder, name, help, None, &dropped)?;
         let Some(usage) = machine::usage() else { return Ok(()) };
         let (help, cpu) = ("CPU time in user and system mode", ConstCounter::new(usage.cpu));
-        add(&mut encoder, "process_cpu", help, Some(&Unit::Seconds), &cpu)?;
+        encode(&mut encoder, "process_cpu", help, Some(&Unit::Seconds), &cpu)?;
         let gauges = [
             ("process_resident_memory", "Resident memory", Some(Unit::Bytes), usage.resident),
             ("process_virtual_memory", "Virtual memory", Some(Unit::Bytes), usage.virtual_memory),
@@ -72,7 +71,7 @@ impl Collector for OwnProcess {
             ("process_max_fds", "Maximum number of open file descriptors", None, usage.max_files),
         ];
         for (name, help, unit, value) in gauges {
-            add(&mut encoder, name, help, unit.as_ref(), &ConstGauge::new(value))?;
+            encode(&mut encoder, name, help, unit.as_ref(), &ConstGauge::new(value))?;
         }
         Ok(())
     }
@@ -82,8 +81,8 @@ impl Collector for OwnProcess {
 ///
 /// # Errors
 ///
-/// Errors of the encoder.
-pub fn add(
+/// If the encoder's buffer rejects the text.
+pub fn encode(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,

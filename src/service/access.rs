@@ -101,8 +101,8 @@ pub(super) struct Admitted<P, Rest = ()> {
 
 /// A permission that an operation requires.
 pub(super) trait Permission {
-    /// The operation to authorize, by the first parameter of its path after `{org}`; empty if it has none.
-    fn operation(first: &str) -> Operation<'_>;
+    /// The operation to authorize, by the first parameter of its path after `{org}`; `None` if the path lacks it.
+    fn operation(first: Option<&str>) -> Option<Operation<'_>>;
 }
 
 /// Reads the organization: roles `read`, `approve` and `admin`.
@@ -126,56 +126,56 @@ pub(super) struct Administer;
 pub(super) struct ReadAudit;
 
 impl Permission for Read {
-    fn operation(_: &str) -> Operation<'_> {
-        Operation::Read
+    fn operation(_: Option<&str>) -> Option<Operation<'_>> {
+        Some(Operation::Read)
     }
 }
 
 impl Permission for ReadAudit {
-    fn operation(_: &str) -> Operation<'_> {
-        Operation::ReadAudit
+    fn operation(_: Option<&str>) -> Option<Operation<'_>> {
+        Some(Operation::ReadAudit)
     }
 }
 
 impl Permission for Administer {
-    fn operation(_: &str) -> Operation<'_> {
-        Operation::Administer
+    fn operation(_: Option<&str>) -> Option<Operation<'_>> {
+        Some(Operation::Administer)
     }
 }
 
 impl Permission for Create {
-    fn operation(_: &str) -> Operation<'_> {
-        Operation::CreateEnvironment
+    fn operation(_: Option<&str>) -> Option<Operation<'_>> {
+        Some(Operation::CreateEnvironment)
     }
 }
 
 impl Permission for CreateFlow {
-    fn operation(_: &str) -> Operation<'_> {
-        Operation::CreateFlow
+    fn operation(_: Option<&str>) -> Option<Operation<'_>> {
+        Some(Operation::CreateFlow)
     }
 }
 
 impl Permission for ReadEnvironment {
-    fn operation(environment: &str) -> Operation<'_> {
-        Operation::ReadEnvironment(environment)
+    fn operation(environment: Option<&str>) -> Option<Operation<'_>> {
+        environment.map(Operation::ReadEnvironment)
     }
 }
 
 impl Permission for Attest {
-    fn operation(flow: &str) -> Operation<'_> {
-        Operation::Attest(flow)
+    fn operation(flow: Option<&str>) -> Option<Operation<'_>> {
+        flow.map(Operation::Attest)
     }
 }
 
 impl Permission for Report {
-    fn operation(environment: &str) -> Operation<'_> {
-        Operation::Report(environment)
+    fn operation(environment: Option<&str>) -> Option<Operation<'_>> {
+        environment.map(Operation::Report)
     }
 }
 
 impl Permission for Approve {
-    fn operation(flow: &str) -> Operation<'_> {
-        Operation::Approve(flow)
+    fn operation(flow: Option<&str>) -> Option<Operation<'_>> {
+        flow.map(Operation::Approve)
     }
 }
 
@@ -185,9 +185,9 @@ pub(super) trait PathRest: Sized + Send {
     fn parse(parameters: &[String]) -> Result<Self, Problem>;
 }
 
-/// A type of parameters.
+/// A parameter of a path.
 pub(super) trait PathParameter: FromStr<Err: Display> + Send {
-    /// Their name in paths.
+    /// Its name, for messages; empty if it is checked elsewhere.
     const NAME: &'static str;
 }
 
@@ -254,7 +254,7 @@ impl<P: Permission, Rest: PathRest> FromRequestParts<App> for Admitted<P, Rest> 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let (organization, parameters) = path_parameters(parts).await?;
         let context = RequestContext::from_request_parts(parts, app).await?;
-        let operation = P::operation(parameters.first().map_or("", String::as_str));
+        let operation = P::operation(parameters.first().map(String::as_str)).ok_or_else(Problem::defect)?;
         let caller = admit(app, &context, parts, &organization, operation).await?;
         Ok(Self { organization, rest: Rest::parse(&parameters)?, caller, permission: PhantomData })
     }

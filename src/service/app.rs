@@ -82,8 +82,8 @@ impl App {
         log_signer: LogSigner,
         allowed_internal: Vec<IpNet>,
     ) -> Self {
-        let [readers, writers] = store.pool_sizes();
-        let share = ConnectionShare::from_pools(readers, writers);
+        let pools = store.pool_sizes();
+        let share = ConnectionShare::from_pools(pools.readers, pools.writers);
         let site = Site::new(store, links, log_signer, clock, limits.silent_after);
         Self(Arc::new(Parts {
             replica_site: replica.map(|replica| site.with_store(replica)),

@@ -177,7 +177,7 @@ impl ArtifactHistory {
                 environment_name: run.environment.name.clone(),
                 snapshot_index: run.environment.snapshot,
                 started_at: run.started_at,
-                compliance: run.running.verdict.compliance.confirmed(validity.is_valid(now)).as_str(),
+                compliance: run.artifact.verdict.compliance.confirmed(validity.is_valid(now)).as_str(),
                 is_silent: validity.is_silent(now),
             }
         };

@@ -13,14 +13,18 @@ use crate::service::maintenance::random::random;
 
 /// The current one-time link.
 #[derive(Debug, Default)]
-pub(in crate::service) struct Invitation(Mutex<Option<Link>>);
+pub(in crate::service) struct Invitation(Mutex<State>);
 
-#[derive(Debug)]
-struct Link {
-    code: Fingerprint,
-    /// `None` after its use.
-    token: Option<Fingerprint>,
-    until: Instant,
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    NotCreated,
+    Open {
+        code: Fingerprint,
+        token: Fingerprint,
+        until: Instant,
+    },
+    Used,
 }
 
 /// The result of redeeming a code.
@@ -42,21 +46,27 @@ impl Invitation {
         until: Instant,
     ) -> Result<String, getrandom::Error> {
         let code = random::<16>()?;
-        let hash = Fingerprint::from_content(code.as_bytes());
-        *self.lock() = Some(Link { code: hash, token: Some(token), until });
+        *self.lock() = State::Open { code: Fingerprint::from_content(code.as_bytes()), token, until };
         Ok(code)
     }
 
     /// Redeems a code, which is used up.
     pub(crate) fn redeem(&self, offered: Fingerprint, now: Instant) -> Redeemed {
-        let mut link = self.lock();
-        let Some(Link { code, token, until }) = link.as_mut() else { return Redeemed::NotCreated };
-        let is_valid = bool::from(code.bytes().ct_eq(offered.bytes())) && now < *until;
-        let token = if is_valid { token.take() } else { None };
-        token.map_or(Redeemed::Invalid, Redeemed::Token)
+        let mut state = self.lock();
+        let token = match &*state {
+            State::NotCreated => return Redeemed::NotCreated,
+            State::Open { code, token, until }
+                if bool::from(code.bytes().ct_eq(offered.bytes())) && now < *until =>
+            {
+                *token
+            }
+            State::Open { .. } | State::Used => return Redeemed::Invalid,
+        };
+        *state = State::Used;
+        Redeemed::Token(token)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Link>> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -36,11 +36,9 @@ pub use limits::{Delivery, Limits};
 pub use maintenance::clock::Clock;
 pub(crate) use maintenance::random;
 
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -229,8 +227,8 @@ impl Service {
         self.identity.is_some()
     }
 
-    /// Serves until `shutdown`. `reloads` polls for the next trigger to reread the bootstrap file and the certificate. On
-    /// shutdown, requests in progress are completed before probes stop and the database is closed.
+    /// Serves until `shutdown`. `reloads`, which is cancel safe, waits for the next trigger to reread the bootstrap file and
+    /// the certificate. On shutdown, requests in progress are completed before probes stop and the database is closed.
     ///
     /// # Errors
     ///
@@ -238,7 +236,7 @@ impl Service {
     pub async fn run(
         self,
         shutdown: CancellationToken,
-        mut reloads: impl FnMut(&mut Context<'_>) -> Poll<Option<()>>,
+        mut reloads: impl AsyncFnMut() -> Option<()>,
     ) -> Result<(), Ended> {
         let drained = CancellationToken::new();
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
@@ -275,7 +273,7 @@ impl Service {
                     shutdown.cancel();
                 }
                 // `load` reads the file on a blocking thread, so a slow file delays nothing.
-                Some(()) = poll_fn(&mut reloads) => {
+                Some(()) = reloads() => {
                     renewal.notify_one();
                     if let Some(path) = &self.bootstrap {
                         reload(&self.app, path).await;

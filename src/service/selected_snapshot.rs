@@ -19,7 +19,7 @@ use crate::service::missing;
 use crate::service::site::Site;
 use crate::store::artifact_flows::KnownArtifact;
 use crate::store::environment_contents::PodWorkload;
-use crate::store::overview::EnvironmentOverview;
+use crate::store::environments::EnvironmentOverview;
 use crate::store::timeline::{AvailableSnapshots, Snapshot};
 use crate::store::{self, Transaction};
 

@@ -5,12 +5,13 @@ use std::fmt;
 use serde::Serialize;
 
 use super::columns::Json;
-use super::transaction::{authenticate, fetch_all, fetch_scalar, fetch_scalars};
+use super::connect::authenticate;
+use super::transaction::{fetch_all, fetch_scalar, fetch_scalars};
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::access::{Role, Scope};
 use crate::domain::model::{Fingerprint, Timestamp};
 
-/// An open token. Responses do not have its hash.
+/// An open token. Its hash is not serialized.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct Token {
     /// The organization that it belongs to.

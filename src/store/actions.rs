@@ -43,13 +43,12 @@ pub struct ListedAction {
 
 /// A target of an action. The interface defines `webhook` and `context`, but not `name` and `recipients`.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[expect(missing_docs, reason = "the interface's fields, under its names")]
 pub struct Target {
-    /// Its kind.
     #[serde(rename = "type")]
     pub kind: TargetKind,
     /// Its name, unique in its action.
     pub name: String,
-    /// Its address.
     #[serde(flatten)]
     #[sqlx(rename = "content", try_from = "Json<PublicAddress>")]
     pub address: PublicAddress,

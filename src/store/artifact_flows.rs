@@ -174,10 +174,10 @@ impl Transaction {
         organization: &str,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<HashMap<Fingerprint, KnownArtifact>, Error> {
-        const SELECT: &str = "
+        const ORIGINS: &str = "
             SELECT fingerprint, flow, commit_sha, commit_url FROM provenance
             WHERE organization = ? AND fingerprint IN (?) ORDER BY recorded_at";
-        const FLOW_ARTIFACTS: &str = "
+        const FLOWS: &str = "
             SELECT f.fingerprint, f.flow, t.name AS trail, f.created_at, f.modified_at, r.content
             FROM flow_artifacts f
               LEFT JOIN trails t ON t.organization = f.organization AND t.id = f.trail
@@ -185,12 +185,12 @@ impl Transaction {
             WHERE f.organization = ? AND f.fingerprint IN (?)";
         let keys = || artifacts.iter().copied();
         let mut known: HashMap<Fingerprint, KnownArtifact> = HashMap::new();
-        let origins: Vec<OriginRow> = fetch_for_all!(self, SELECT, keys(), organization);
+        let origins: Vec<OriginRow> = fetch_for_all!(self, ORIGINS, keys(), organization);
         for row in origins {
             let artifact = known.entry(row.fingerprint).or_default();
             artifact.origin = Some(row);
         }
-        let rows: Vec<FlowRow> = fetch_for_all!(self, FLOW_ARTIFACTS, keys(), organization);
+        let rows: Vec<FlowRow> = fetch_for_all!(self, FLOWS, keys(), organization);
         for FlowRow { fingerprint, flow } in rows {
             known.entry(fingerprint).or_default().flows.push(flow);
         }
@@ -290,18 +290,18 @@ impl Transaction {
         artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<AssertedFlows, Error> {
-        const SELECT: &str = "
+        const LATEST_ATTESTATIONS: &str = "
             SELECT l.fingerprint, l.flow, a.trail, a.id, a.name, a.kind, a.overrides, a.is_compliant,
                    a.has_verdict, a.targets
             FROM latest_attestations l
               JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
             WHERE l.organization = ? AND l.fingerprint IN (?) ORDER BY a.created_at, a.id";
-        const REPORTED_ARTIFACTS: &str = "
+        const REPORTS: &str = "
             SELECT fingerprint, flow, trail, name, template_name FROM reported_artifacts
             WHERE organization = ? AND fingerprint IN (?) ORDER BY created_at, id";
         let keys = || artifacts.iter().copied();
-        let own: Vec<OwnRow> = fetch_for_all!(self, SELECT, keys(), organization);
-        let reported: Vec<ReportedRow> = fetch_for_all!(self, REPORTED_ARTIFACTS, keys(), organization);
+        let own: Vec<OwnRow> = fetch_for_all!(self, LATEST_ATTESTATIONS, keys(), organization);
+        let reported: Vec<ReportedRow> = fetch_for_all!(self, REPORTS, keys(), organization);
         let mut held: BTreeMap<(Fingerprint, String), Recorded> = BTreeMap::new();
         for OwnRow { fingerprint, flow, attestation } in own {
             held.entry((fingerprint, flow)).or_default().attestations.push(attestation);

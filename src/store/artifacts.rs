@@ -24,7 +24,7 @@ pub struct CurrentRun {
     pub environment: LiveEnvironment,
     /// The artifact there.
     #[sqlx(flatten, try_from = "RunningRow")]
-    pub running: RunningArtifact,
+    pub artifact: RunningArtifact,
     /// When it started.
     pub started_at: Timestamp,
     /// The first snapshot that contains it.
@@ -50,6 +50,14 @@ pub struct PastRun {
     pub current_snapshot: i64,
 }
 
+#[derive(sqlx::FromRow)]
+struct ReportedRow {
+    environment: String,
+    name: String,
+    pods: i64,
+    namespaces: Json<Vec<String>>,
+}
+
 impl Transaction {
     /// The image names of an artifact, the latest run's first. Names are cut to slightly more than a page shows.
     pub async fn image_names(
@@ -72,12 +80,12 @@ impl Transaction {
         artifact: Fingerprint,
     ) -> Result<BTreeMap<String, ReportedArtifact>, Error> {
         const SELECT: &str = "
-            SELECT e.name, r.name, r.pods, r.namespaces
+            SELECT e.name AS environment, r.name, r.pods, r.namespaces
             FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
             WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
-        let rows: Vec<(String, String, i64, Json<Vec<String>>)> =
-            fetch_all!(self, SELECT, organization, artifact);
-        let running = |(environment, name, pods, Json(namespaces))| {
+        let rows: Vec<ReportedRow> = fetch_all!(self, SELECT, organization, artifact);
+        let running = |row: ReportedRow| {
+            let ReportedRow { environment, name, pods, namespaces: Json(namespaces) } = row;
             (environment, ReportedArtifact { name, pods, namespaces })
         };
         Ok(rows.into_iter().map(running).collect())

@@ -8,6 +8,24 @@ use super::url::DatabaseUrl;
 use super::{Error, Transaction};
 use crate::domain::model::Timestamp;
 
+/// Runs a statement outside of a transaction, on the connections for tokens and sessions.
+macro_rules! authenticate {
+    ($store:expr, $fetch:ident, $convert:ident, $statement:expr $(, $value:expr)*) => {
+        match $store {
+            $crate::store::Store::Sqlite(pools) => {
+                let select = sqlx::query($statement)$(.bind($value))*;
+                $crate::store::from_row::$convert(select.$fetch(pools.authentication()?).await?)?
+            }
+            $crate::store::Store::Postgres(pools) => {
+                let select = sqlx::query($statement)$(.bind($value))*;
+                let rows = pools.authenticate(select.$fetch(&pools.authentication)).await?;
+                $crate::store::from_row::$convert(rows)?
+            }
+        }
+    };
+}
+pub(super) use authenticate;
+
 /// An open database.
 #[derive(Clone)]
 pub enum Store {
@@ -15,6 +33,15 @@ pub enum Store {
     Sqlite(SqlitePools),
     /// PostgreSQL.
     Postgres(PgPools),
+}
+
+/// Maximum numbers of connections.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolSizes {
+    /// For reads.
+    pub readers: u32,
+    /// For writes.
+    pub writers: u32,
 }
 
 impl Store {
@@ -145,15 +172,16 @@ impl Store {
 
     /// The sizes of the pools for reads and for writes.
     #[must_use]
-    pub fn pool_sizes(&self) -> [u32; 2] {
-        match self {
+    pub fn pool_sizes(&self) -> PoolSizes {
+        let [readers, writers] = match self {
             Self::Sqlite(pools) => {
                 [&pools.readers, &pools.writer].map(|pool| pool.options().get_max_connections())
             }
             Self::Postgres(pools) => {
                 [&pools.readers, &pools.writers].map(|pool| pool.options().get_max_connections())
             }
-        }
+        };
+        PoolSizes { readers, writers }
     }
 
     /// Waits for running transactions, then closes all connections.

@@ -82,6 +82,16 @@ impl PodRow {
     }
 }
 
+#[derive(sqlx::FromRow)]
+struct HistoryRow {
+    first_report_at: Option<Timestamp>,
+    last_report_at: Option<Timestamp>,
+    horizon_at: Option<Timestamp>,
+    snapshot: Option<i64>,
+    gap_from: Option<Timestamp>,
+    gap_to: Option<Timestamp>,
+}
+
 /// A point in time as a query parameter; now is later than any end.
 fn as_of(at: Option<Timestamp>) -> i64 {
     at.map_or(i64::MAX, Timestamp::micros)
@@ -223,26 +233,20 @@ impl Transaction {
         const SELECT: &str = "
             SELECT e.last_report_at, e.horizon_at,
                    (SELECT s.received_at FROM snapshots s WHERE s.organization = $1 AND s.environment = $2
-                    ORDER BY s.snapshot LIMIT 1),
+                    ORDER BY s.snapshot LIMIT 1) AS first_report_at,
                    (SELECT s.snapshot FROM snapshots s
                     WHERE s.organization = $1 AND s.environment = $2 AND s.received_at <= $3
                       AND (s.superseded_at IS NULL OR s.superseded_at > $3)
-                    ORDER BY s.received_at DESC LIMIT 1),
-                   g.from_at, g.to_at
+                    ORDER BY s.received_at DESC LIMIT 1) AS snapshot,
+                   g.from_at AS gap_from, g.to_at AS gap_to
             FROM environments e
               LEFT JOIN gaps g ON g.organization = $1 AND g.environment = $2 AND g.to_at > $3
                 AND g.from_at = (SELECT MAX(x.from_at) FROM gaps x
                                  WHERE x.organization = $1 AND x.environment = $2 AND x.from_at < $3)
             WHERE e.organization = $1 AND e.id = $2
             LIMIT 1";
-        let (last_report_at, horizon_at, first_report_at, snapshot, gap_from, gap_to): (
-            _,
-            _,
-            _,
-            _,
-            Option<_>,
-            _,
-        ) = fetch_one!(self, SELECT, organization, environment, at);
+        let HistoryRow { first_report_at, last_report_at, horizon_at, snapshot, gap_from, gap_to } =
+            fetch_one!(self, SELECT, organization, environment, at);
         Ok(ReportHistory { first_report_at, last_report_at, horizon_at, snapshot, gap: gap_from.zip(gap_to) })
     }
 }

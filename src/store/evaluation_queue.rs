@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn evaluation_ends_where_the_last_change_found_it() {
         let fingerprint = |n: u8| Fingerprint::from([n; 32]);
-        let artifacts: BTreeMap<Fingerprint, ()> = (1..=5).map(|n| (fingerprint(n), ())).collect();
+        let artifacts: BTreeMap<Fingerprint, u8> = (1..=5).map(|n| (fingerprint(n), n)).collect();
         for (position, end_position, rest) in [
             (None, None, &[1, 2, 3, 4, 5][..]),
             (Some(2), None, &[3, 4, 5]),

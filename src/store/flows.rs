@@ -36,31 +36,31 @@ pub enum FlowFilter<'a> {
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 #[expect(missing_docs, reason = "the public client's fields, under its names")]
 pub struct FlowDetails {
-    /// Its name
+    /// Its name.
     pub id: String,
     pub name: String,
     pub description: String,
     pub org: String,
-    /// YAML; empty if it has none: the latest attestation of each name must pass
+    /// YAML; empty if it has none: the latest attestation of each name must pass.
     #[sqlx(skip)]
     pub template: String,
     #[sqlx(skip)]
     pub tags: BTreeMap<String, String>,
     pub created_at: Timestamp,
-    /// When its latest attestation or new artifact was received, or its latest trail changed
+    /// When its latest attestation or new artifact was received, or its latest trail changed.
     pub latest_activity_at: Option<Timestamp>,
-    /// The state of the trail that was begun last
+    /// The state of the trail that was begun last.
     #[sqlx(skip)]
     pub latest_state: Option<ComplianceState>,
-    /// When one of its newest artifacts last started among those that run; not in lists
+    /// When one of its newest artifacts last started among those that run; not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[sqlx(skip)]
     pub last_deployment_at: Option<Timestamp>,
-    /// Always null
+    /// Always null.
     #[schema(value_type = Option<String>)]
     #[sqlx(skip)]
     pub visibility: (),
-    /// Always null
+    /// Always null.
     #[schema(value_type = Option<String>)]
     #[sqlx(skip)]
     pub repo_url: (),

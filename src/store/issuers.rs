@@ -3,7 +3,8 @@
 use sqlx::types::Uuid;
 
 use super::columns::Json;
-use super::transaction::{authenticate, fetch_all};
+use super::connect::authenticate;
+use super::transaction::fetch_all;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::identity::Issuer;
 

@@ -61,6 +61,17 @@ pub struct OutboxBacklog {
     pub oldest: Option<Timestamp>,
 }
 
+/// The times of a failed attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct FailedAttempt {
+    /// When it failed.
+    pub at: Timestamp,
+    /// When the next one is due.
+    pub retry_at: Timestamp,
+    /// The target's notifications that were created before this time are dropped.
+    pub drop_before: Timestamp,
+}
+
 /// Ends a lease, unless another replica leased the target since.
 const RETURN: &str =
     "UPDATE targets SET leased_until = 0 WHERE organization = $1 AND id = $2 AND leased_until = $3";
@@ -155,7 +166,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Records a failed attempt: schedules the retry, and drops the target's notifications that were created before a time.
+    /// Records a failed attempt: schedules the retry, and drops the target's notifications that are too old.
     /// Returns the number of dropped notifications.
     ///
     /// The lock of the target makes other replicas wait that drop the same notifications.
@@ -163,9 +174,7 @@ impl Transaction {
         &mut self,
         leased: &LeasedNotification,
         last_error: &str,
-        retry_at: Timestamp,
-        drop_before: Timestamp,
-        at: Timestamp,
+        FailedAttempt { at, retry_at, drop_before }: FailedAttempt,
     ) -> Result<u64, Error> {
         const RETRY: &str = "
             UPDATE notifications SET last_error = $1, due_at = $2

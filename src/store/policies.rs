@@ -150,18 +150,22 @@ impl Transaction {
         Ok(count > 0)
     }
 
-    /// The environments to which policies are attached; with `needs_trails`: only those whose policies require that trails
-    /// comply with their templates.
-    pub async fn environments_with_policies(
-        &mut self,
-        organization: &str,
-        needs_trails: bool,
-    ) -> Result<Vec<String>, Error> {
+    /// The environments to which policies are attached.
+    pub async fn environments_with_policies(&mut self, organization: &str) -> Result<Vec<String>, Error> {
         const SELECT: &str = "
             SELECT DISTINCT a.environment
             FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
-            WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL AND (v.needs_trails OR NOT $2)";
-        Ok(fetch_scalars!(self, SELECT, organization, needs_trails))
+            WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL";
+        Ok(fetch_scalars!(self, SELECT, organization))
+    }
+
+    /// The environments with a policy that requires that trails comply with their templates.
+    pub async fn environments_that_need_trails(&mut self, organization: &str) -> Result<Vec<String>, Error> {
+        const SELECT: &str = "
+            SELECT DISTINCT a.environment
+            FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
+            WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL AND v.needs_trails";
+        Ok(fetch_scalars!(self, SELECT, organization))
     }
 
     /// The current version of a policy.

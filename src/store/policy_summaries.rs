@@ -61,7 +61,7 @@ impl Transaction {
     }
 }
 
-/// An artifact that does not fulfil a policy.
+/// An artifact that does not fulfill a policy.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct FailingArtifact {
     /// The environment.

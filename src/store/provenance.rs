@@ -122,7 +122,7 @@ impl Transaction {
         const NEW_CONFLICTS: &str = concat!(
             "SELECT COUNT(*) FROM claims c WHERE ",
             is_conflict!(),
-            " AND recorded_at = ? AND flow = ? AND organization = ? AND fingerprint IN (?)"
+            " AND c.recorded_at = ? AND c.flow = ? AND c.organization = ? AND c.fingerprint IN (?)"
         );
         let Reporter { organization, flow, reported_by, owned } = origin.reporter;
         let claimed = origin.named.url.as_ref().map(UrlText::as_str);

@@ -132,7 +132,7 @@ impl Transaction {
         // Only the first batch changes the horizon.
         if rows > 0 && execute!(self, RECORD, organization, environment, horizon) > 0 {
             let subject = Removal::history(&environment.to_string());
-            self.log().removal(organization, Removal { subject, before: horizon.micros() }, now);
+            self.log().removal(organization, &Removal { subject, before: horizon.micros() }, now);
         }
         Ok(RemovedHistory { rows, workloads })
     }
@@ -250,7 +250,7 @@ impl Transaction {
         let recorded: Option<String> = fetch_optional_scalar!(self, record, organization, horizon);
         if recorded.is_some() {
             let removal = Removal { subject: subject.to_owned(), before: horizon.micros() };
-            self.log().removal(organization, removal, now);
+            self.log().removal(organization, &removal, now);
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Stores the sessions of signed-in browsers.
 
 use super::columns::{Json, json};
-use super::transaction::{authenticate, execute};
+use super::connect::authenticate;
+use super::transaction::execute;
 use super::{Error, Store, Transaction};
 use crate::domain::evidence::identity::Person;
 use crate::domain::evidence::session::SessionTimes;

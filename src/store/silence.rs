@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use sqlx::types::Uuid;
-
 use super::columns::micros;
+use super::events::{NewEvent, Queued};
 use super::transaction::{execute, fetch_all};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
@@ -80,14 +79,14 @@ impl Transaction {
         Ok(fetch_all!(self, SELECT, now, micros(silent_after), since, MAX_CHANGES))
     }
 
-    /// Records a change of a locked environment. Returns whether it did: another replica may have recorded it, or the
+    /// Records a change of a locked environment, and its event. `None` if another replica has recorded it, or the
     /// environment was reported since.
     pub async fn record_silence(
         &mut self,
         change: &SilenceChange,
-        environment: Uuid,
+        event: NewEvent,
         at: Timestamp,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Queued>, Error> {
         const UPDATE: &str = "
             UPDATE environments SET silent_since = $1, changed_at = $2
             WHERE organization = $3 AND id = $4 AND COALESCE(silent_since, 0) = $5
@@ -95,6 +94,9 @@ impl Transaction {
         let SilenceChange { organization, last_at, silent_since, .. } = change;
         let began = silent_since.is_none().then_some(*last_at);
         let before = silent_since.unwrap_or(Timestamp::EPOCH);
-        Ok(execute!(self, UPDATE, began, at, organization, environment, before, last_at) > 0)
+        if execute!(self, UPDATE, began, at, organization, event.environment, before, last_at) == 0 {
+            return Ok(None);
+        }
+        self.insert_events(organization, &[event], at).await.map(Some)
     }
 }

@@ -96,6 +96,14 @@ pub struct ReportGap {
     pub to: Timestamp,
 }
 
+/// The order of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum EventOrder {
+    NewestFirst,
+    OldestFirst,
+}
+
 #[derive(sqlx::FromRow)]
 struct GapRow {
     snapshot: i64,
@@ -124,7 +132,13 @@ impl Snapshot {
     /// The period without reports that ended with the next snapshot.
     #[must_use]
     pub fn gap_at_end(&self) -> Option<ReportGap> {
-        self.gaps.first().copied().filter(|gap| self.superseded_at == Some(gap.to))
+        self.gaps.iter().copied().find(|gap| self.is_at_end(gap))
+    }
+
+    /// Whether a period without reports ended with the next snapshot.
+    #[must_use]
+    pub fn is_at_end(&self, gap: &ReportGap) -> bool {
+        self.superseded_at == Some(gap.to)
     }
 
     /// The end of the time in which it was current: the next snapshot, or the last report before a gap; `None` while it is
@@ -295,13 +309,13 @@ impl Transaction {
         Ok(rows.into_iter().map(|(snapshot, from, to)| (snapshot, ReportGap { from, to })).collect())
     }
 
-    /// The events of an environment in a range of time, newest first or oldest first.
+    /// The events of an environment in a range of time.
     pub async fn events(
         &mut self,
         organization: &str,
         environment: Uuid,
         range: Range<Timestamp>,
-        is_oldest_first: bool,
+        order: EventOrder,
         (offset, limit): (i64, i64),
     ) -> Result<Vec<Content>, Error> {
         macro_rules! select {
@@ -314,7 +328,10 @@ impl Transaction {
                 )
             };
         }
-        let select = if is_oldest_first { select!("ASC") } else { select!("DESC") };
+        let select = match order {
+            EventOrder::NewestFirst => select!("DESC"),
+            EventOrder::OldestFirst => select!("ASC"),
+        };
         let rows: Vec<Json<Content>> =
             fetch_scalars!(self, select, organization, environment, range.start, range.end, limit, offset);
         Ok(rows.into_iter().map(|Json(event)| event).collect())
@@ -322,14 +339,14 @@ impl Transaction {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
-    pub(crate) fn at(seconds: i64) -> Timestamp {
+    fn at(seconds: i64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
     }
 
-    pub(crate) fn snapshot(number: i64, received: i64, superseded: Option<i64>) -> Snapshot {
+    fn snapshot(number: i64, received: i64, superseded: Option<i64>) -> Snapshot {
         Snapshot {
             number,
             received_at: at(received),

@@ -130,24 +130,6 @@ macro_rules! fetch_optional_scalar {
 }
 pub(super) use fetch_optional_scalar;
 
-/// Runs a statement outside of a transaction, on the connections for tokens and sessions.
-macro_rules! authenticate {
-    ($store:expr, $fetch:ident, $convert:ident, $statement:expr $(, $value:expr)*) => {
-        match $store {
-            $crate::store::Store::Sqlite(pools) => {
-                let select = sqlx::query($statement)$(.bind($value))*;
-                $crate::store::from_row::$convert(select.$fetch(pools.authentication()?).await?)?
-            }
-            $crate::store::Store::Postgres(pools) => {
-                let select = sqlx::query($statement)$(.bind($value))*;
-                let rows = pools.authenticate(select.$fetch(&pools.authentication)).await?;
-                $crate::store::from_row::$convert(rows)?
-            }
-        }
-    };
-}
-pub(super) use authenticate;
-
 /// Maximum number of rows per statement: far below the parameter limits of SQLite (32,766) and PostgreSQL (65,535).
 pub(super) const MAX_STATEMENT_ROWS: usize = 1_000;
 
@@ -196,6 +178,8 @@ macro_rules! push_statement {
         let mut parts = $statement.split('?');
         $($query.push(parts.next().unwrap_or_default()).push_bind($value);)*
         $query.push(parts.next().unwrap_or_default());
+        // Only what follows the last `?` is left; a wrong number of values makes wrong SQL without an error.
+        debug_assert_eq!(parts.count(), 1, "expected one value for each `?` but the last");
     }};
 }
 pub(super) use push_statement;

@@ -134,7 +134,7 @@ pub(super) struct RunningRow {
 impl From<RunningRow> for RunningArtifact {
     fn from(row: RunningRow) -> Self {
         let RunningRow { image: name, pods, namespaces: Json(namespaces), verdict } = row;
-        Self { artifact: ReportedArtifact { name, pods, namespaces }, verdict: verdict.into() }
+        Self { reported: ReportedArtifact { name, pods, namespaces }, verdict: verdict.into() }
     }
 }
 

@@ -23,7 +23,7 @@ before(async () => {
   await user.close();
 }, OPTIONS);
 
-/** Creates a policy that no artifact fulfils, and attaches it to an environment. */
+/** Creates a policy that no artifact fulfills, and attaches it to an environment. */
 async function attachPolicy({ base, organization, token }, environment) {
   const form = new FormData();
   form.set('payload', JSON.stringify({ name: 'four-eyes', description: 'approved by two persons', comment: 'first version', type: 'env' }));

@@ -72,7 +72,7 @@ impl ImageFiles {
             image.add_layout(folder)?;
         }
         if let Some(path) = &self.image_index {
-            let bytes = files::read(MAX_INDEX as u64, path, "")?;
+            let bytes = files::read(MAX_INDEX as u64, path)?;
             let index = image.add_index(path, bytes)?;
             image.add(index.fingerprint);
             index.manifests.iter().for_each(|manifest| image.add(manifest.fingerprint));
@@ -102,7 +102,7 @@ impl ImageDigests {
     /// Adds the image of an image layout, whose `index.json` lists images and is not itself an index of the image.
     fn add_layout(&mut self, folder: &Path) -> Result<(), ImageError> {
         let path = folder.join("index.json");
-        let images = ImageIndex::parse(&files::read(MAX_INDEX as u64, &path, "")?);
+        let images = ImageIndex::parse(&files::read(MAX_INDEX as u64, &path)?);
         let mut blobs = images.map_err(|error| ImageError::Index(path, error))?.manifests;
         if blobs.len() != 1 {
             return Err(ImageError::Several(folder.to_owned(), blobs.len()));
@@ -114,7 +114,7 @@ impl ImageDigests {
                 return Err(ImageError::TooMany(folder.to_owned()));
             }
             let path = folder.join("blobs/sha256").join(blob.fingerprint.to_string());
-            let bytes = files::read(MAX_MANIFEST, &path, "")?;
+            let bytes = files::read(MAX_MANIFEST, &path)?;
             let digest = Fingerprint::from_content(&bytes);
             if digest != blob.fingerprint {
                 return Err(ImageError::Corrupt(path, digest));
@@ -130,7 +130,7 @@ impl ImageDigests {
 
     /// Adds the digest of the metadata of a build; those of several images, if it built several.
     fn add_metadata(&mut self, path: &Path) -> Result<(), ImageError> {
-        let metadata: Value = serde_json::from_slice(&files::read(MAX_METADATA, path, "")?)
+        let metadata: Value = serde_json::from_slice(&files::read(MAX_METADATA, path)?)
             .map_err(|error| ImageError::Json(path.to_owned(), error))?;
         let images =
             std::iter::once(&metadata).chain(metadata.as_object().into_iter().flat_map(|all| all.values()));

@@ -332,7 +332,7 @@ fn unreadable(error: ResultsError) -> Failure {
 }
 
 fn user_data(path: &Path) -> Result<FreeForm, AttestError> {
-    let bytes = files::read(MAX_USER_DATA, path, " (--user-data)")?;
+    let bytes = files::read_option(MAX_USER_DATA, path, "--user-data")?;
     let object = FreeForm::new(String::from_utf8_lossy(&bytes).trim());
     object.map_err(|error| AttestError::InvalidUserData(path.to_owned(), error))
 }

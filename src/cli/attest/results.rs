@@ -172,7 +172,7 @@ fn walk(
     for entry in WalkDir::new(folder).max_depth(max_depth).sort_by_file_name() {
         let entry = entry.map_err(|error| {
             let path = error.path().unwrap_or(folder).to_owned();
-            FileError::Read(path, "", error.into())
+            FileError::Read(path, error.into())
         })?;
         if filter(entry.path()) && entry.path().is_file() {
             files.push(entry.into_path());
@@ -182,7 +182,7 @@ fn walk(
 }
 
 fn read_results(path: &Path) -> Result<Vec<u8>, ResultsError> {
-    let unreadable = |error| FileError::Read(path.to_owned(), "", error);
+    let unreadable = |error| FileError::Read(path.to_owned(), error);
     let size = fs::metadata(path).map_err(unreadable)?.len();
     let too_large = || ResultsError::TooLarge(path.to_owned(), size);
     if size > MAX_RESULTS {

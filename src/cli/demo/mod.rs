@@ -99,7 +99,7 @@ impl Demo {
         let (address, admin) = (service.address(), service.admin_address());
         let link = service.invite(&token, LINK_LIFETIME)?;
         let runner = Runner::new(command, address, &token_file)?;
-        let serving = tokio::spawn(service.run(stop.clone(), move |cx| reloads.poll_recv(cx)));
+        let serving = tokio::spawn(service.run(stop.clone(), async move || reloads.recv().await));
         // The receiver outlives the service, which sends notifications until it has shut down.
         let stop_receiver = CancellationToken::new();
         let (receiving, notifications) = receiver.serve(stop_receiver.clone());

@@ -1,13 +1,13 @@
 //! Prints headings, commands, sentences and tables on standard output.
 //!
 //! Everything is indented below its heading and wrapped to the terminal's width, or to 80 columns where standard
-//! output is not a terminal. Colour follows the rules of the other commands.
+//! output is not a terminal. Color follows the rules of the other commands.
 
 use std::fmt::Display;
 use std::io::{self, Stdout, Write};
 
 use crate::cli::output::{Table, terminal_width};
-use crate::process::logs::is_coloured;
+use crate::process::logs::is_colored;
 
 /// The width where standard output is not a terminal, in columns.
 const DEFAULT_WIDTH: u16 = 80;
@@ -15,7 +15,7 @@ const DEFAULT_WIDTH: u16 = 80;
 /// The smallest width that text is wrapped to, in columns.
 const MIN_WIDTH: usize = 20;
 
-/// A colour or a weight of text, as an ANSI code.
+/// A color or a weight of text, as an ANSI code.
 #[derive(Clone, Copy)]
 enum Style {
     Bold = 1,
@@ -26,7 +26,7 @@ enum Style {
 
 pub(super) struct Screen<W> {
     output: W,
-    is_coloured: bool,
+    is_colored: bool,
     /// The terminal's width in columns, if there is a terminal.
     columns: Option<u16>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Screen<W> {
 impl Screen<Stdout> {
     pub(super) fn stdout() -> Self {
         let output = io::stdout();
-        Self { is_coloured: is_coloured(&output), output, columns: terminal_width() }
+        Self { is_colored: is_colored(&output), output, columns: terminal_width() }
     }
 }
 
@@ -64,7 +64,7 @@ impl<W: Write> Screen<W> {
         Ok(())
     }
 
-    /// The result of a command. A verdict at its end is coloured.
+    /// The result of a command. A verdict at its end is colored.
     pub(super) fn result(&mut self, text: impl Display) -> io::Result<()> {
         let mut lines = wrap(text.to_string().split_whitespace(), self.width(2));
         if let Some(last) = lines.last_mut() {
@@ -85,7 +85,7 @@ impl<W: Write> Screen<W> {
     pub(super) fn table(&mut self, table: &Table) -> io::Result<()> {
         self.line("", "")?;
         let width = self.columns.map(|columns| columns.saturating_sub(2));
-        table.render(width, self.is_coloured).lines().try_for_each(|line| self.line("  ", line))
+        table.render(width, self.is_colored).lines().try_for_each(|line| self.line("  ", line))
     }
 
     /// A text that has to stay on one line.
@@ -96,7 +96,7 @@ impl<W: Write> Screen<W> {
     }
 
     fn paint(&self, style: Style, text: &str) -> String {
-        if self.is_coloured { format!("\x1b[{}m{text}\x1b[0m", style as u8) } else { text.to_owned() }
+        if self.is_colored { format!("\x1b[{}m{text}\x1b[0m", style as u8) } else { text.to_owned() }
     }
 
     /// The columns that are left for text between two margins and beside this many others.
@@ -135,8 +135,8 @@ pub(super) fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn print(columns: Option<u16>, is_coloured: bool) -> String {
-        let mut screen = Screen { output: Vec::new(), is_coloured, columns };
+    fn print(columns: Option<u16>, is_colored: bool) -> String {
+        let mut screen = Screen { output: Vec::new(), is_colored, columns };
         screen.command(["attest", "--flow", "web", "--fingerprint", &"a".repeat(30), "f.xml"]).unwrap();
         screen.paragraph("one two three four five six").unwrap();
         screen.result("1 test, 1 failed").unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_dim_and_a_verdict_is_coloured() {
+    fn commands_are_dim_and_a_verdict_is_colored() {
         let printed = print(Some(100), true);
         assert!(printed.starts_with("  \x1b[2mattest --flow"), "{printed:?}");
         assert!(printed.ends_with("  → 1 test, 1 \x1b[31mfailed\x1b[0m\n"), "{printed:?}");

@@ -23,7 +23,7 @@ use crate::cli::read::Format::{Commit, Digest, State, Text};
 use crate::cli::read::{Column, organization, row, table};
 use crate::domain::escape::Escaped;
 use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS};
-use crate::domain::model::Page;
+use crate::domain::model::{Fingerprint, Page};
 
 /// All steps.
 pub(super) const STEPS: &str = include_str!("data/story.txt");
@@ -71,7 +71,16 @@ pub(super) struct Story<'a> {
     /// The values of the scripts' variables.
     pub(super) values: Vec<(&'static str, String)>,
     /// Running artifacts as last printed.
-    pub(super) shown: Vec<Value>,
+    pub(super) shown: Vec<ArtifactRow>,
+}
+
+/// An artifact that runs in an environment.
+pub(super) struct ArtifactRow {
+    environment: String,
+    digest: Option<Fingerprint>,
+    snapshot: Option<u64>,
+    /// The row of a table that shows it.
+    row: Value,
 }
 
 impl Story<'_> {
@@ -99,7 +108,7 @@ impl Story<'_> {
                 }
                 ("=", "running") => {
                     self.shown = self.live_artifacts(&REPOSITORIES).await?;
-                    self.screen.table(&table(RUNNING, &self.shown))?;
+                    self.screen.table(&table(RUNNING, self.shown.iter().map(|shown| &shown.row)))?;
                 }
                 ("=", "changes") => self.show_changes().await?,
                 ("=", "unchanged") => {
@@ -109,7 +118,7 @@ impl Story<'_> {
                 }
                 ("=", "compliance") => {
                     let rows = self.live_artifacts(&["web"]).await?;
-                    self.screen.table(&table(COMPLIANCE, &rows))?;
+                    self.screen.table(&table(COMPLIANCE, rows.iter().map(|shown| &shown.row)))?;
                 }
                 ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
@@ -151,8 +160,7 @@ impl Story<'_> {
         let before = std::mem::take(&mut self.shown);
         let (old, new) = (latest(&before), latest(&after));
         self.screen.result(format_args!("snapshot {new} replaced snapshot {old}"))?;
-        let mut rows = only_in(before.clone(), &after, "-");
-        rows.extend(only_in(after, &before, "+"));
+        let rows: Vec<_> = only_in(&before, &after, "-").chain(only_in(&after, &before, "+")).collect();
         Ok(self.screen.table(&table(CHANGES, &rows))?)
     }
 
@@ -173,7 +181,7 @@ impl Story<'_> {
     }
 
     /// The running artifacts of these repositories, and whether their tests pass.
-    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<Value>> {
+    async fn live_artifacts(&self, repositories: &[&str]) -> Result<Vec<ArtifactRow>> {
         let (client, mut rows) = (&self.runner.client, Vec::new());
         for repository in repositories {
             let repository = format!("{ORGANIZATION}/{repository}").parse()?;
@@ -187,9 +195,11 @@ impl Story<'_> {
                     trails if trails.iter().all(|trail| trail["is_compliant"] == true) => "pass",
                     _ => "fail",
                 };
+                let (environment, snapshot) =
+                    (joined.live.environment_id.clone(), joined.live.snapshot_index);
                 let mut row = row(joined);
-                row["tests"] = tests.into();
-                rows.push(row);
+                set(&mut row, "tests", tests);
+                rows.push(ArtifactRow { environment, digest, snapshot, row });
             }
         }
         Ok(rows)
@@ -209,15 +219,24 @@ impl Story<'_> {
     }
 }
 
+fn set(row: &mut Value, key: &str, text: &str) {
+    if let Some(row) = row.as_object_mut() {
+        row.insert(key.to_owned(), text.into());
+    }
+}
+
 /// The rows of artifacts that the others do not have in the same environment, with a sign.
-fn only_in(mut rows: Vec<Value>, others: &[Value], sign: &str) -> Vec<Value> {
-    let identity = |row: &Value| (row["environment"].clone(), row["fingerprint"].clone());
-    rows.retain(|row| !others.iter().any(|other| identity(other) == identity(row)));
-    rows.iter_mut().for_each(|row| row["sign"] = sign.into());
-    rows
+fn only_in(rows: &[ArtifactRow], others: &[ArtifactRow], sign: &str) -> impl Iterator<Item = Value> {
+    let is_same = |a: &ArtifactRow, b: &ArtifactRow| a.environment == b.environment && a.digest == b.digest;
+    let only = rows.iter().filter(move |row| !others.iter().any(|other| is_same(row, other)));
+    only.map(move |shown| {
+        let mut row = shown.row.clone();
+        set(&mut row, "sign", sign);
+        row
+    })
 }
 
 /// The latest snapshot of the rows.
-fn latest(rows: &[Value]) -> u64 {
-    rows.iter().filter_map(|row| row["snapshot"].as_u64()).max().unwrap_or_default()
+fn latest(rows: &[ArtifactRow]) -> u64 {
+    rows.iter().filter_map(|row| row.snapshot).max().unwrap_or_default()
 }

@@ -93,7 +93,7 @@ pub(super) fn read_file(
         End(End),
         Entry(Box<RecordedEntry>),
     }
-    let unreadable = |error| Failure::usage(FileError::Read(path.to_owned(), "", error));
+    let unreadable = |error| Failure::usage(FileError::Read(path.to_owned(), error));
     let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
     let mut line = Vec::new();
     for number in 1.. {

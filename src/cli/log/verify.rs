@@ -60,7 +60,7 @@ impl Verify {
             Some(path) => read_file(path, accept)?,
             None => read_service(service, &self.requests, accept).await?,
         };
-        let (parsed, checkpoint) = checkpoint(&note, "of the service").map_err(Failure::unexpected)?;
+        let (parsed, checkpoint) = checkpoint(&note, "of the log").map_err(Failure::unexpected)?;
         self.require_signature(key.as_ref(), &parsed, "of the log")?;
         let head = verifier.finish(&checkpoint, rows.as_ref()).map_err(mismatch)?;
         let signature = match (key.is_some(), parsed.signatures.is_empty()) {
@@ -78,8 +78,8 @@ impl Verify {
     /// The checkpoint that the log must extend.
     fn since(&self, key: Option<&VerifyingKey>) -> Result<Option<Checkpoint>, Failure> {
         let Some(path) = &self.since else { return Ok(None) };
-        let unreadable = |error| Failure::usage(FileError::Read(path.clone(), "", io::Error::other(error)));
-        let bytes = files::read(MAX_CHECKPOINT_BYTES, path, "").map_err(Failure::usage)?;
+        let unreadable = |error| Failure::usage(FileError::Read(path.clone(), io::Error::other(error)));
+        let bytes = files::read(MAX_CHECKPOINT_BYTES, path).map_err(Failure::usage)?;
         let text = String::from_utf8(bytes).map_err(unreadable)?;
         let place = format!("in {}", quoted(path));
         let (note, checkpoint) = checkpoint(&text, &place).map_err(Failure::usage)?;

@@ -17,7 +17,7 @@ pub(super) use self::table::{Cell, Table, details};
 use super::exit::Failure;
 use crate::domain::escape::needs_escape;
 use crate::domain::model::Timestamp;
-use crate::process::logs::is_coloured;
+use crate::process::logs::is_colored;
 
 #[derive(Debug, Args)]
 pub(super) struct Output {
@@ -58,7 +58,7 @@ impl Output {
     pub(super) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();
         let text = match self.format {
-            Format::Table => table().render(terminal_width(), is_coloured(&stdout)),
+            Format::Table => table().render(terminal_width(), is_colored(&stdout)),
             Format::Markdown => table().markdown(),
             Format::Json => json(raw),
             Format::Yaml => match yaml(raw).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {

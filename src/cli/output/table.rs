@@ -56,30 +56,30 @@ impl Table {
 
     /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, leaves
     /// out optional columns, or else prints each row as a list of the fields that have a value.
-    pub(in crate::cli) fn render(&self, width: Option<u16>, is_coloured: bool) -> String {
+    pub(in crate::cli) fn render(&self, width: Option<u16>, is_colored: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let Some(width) = width else { return self.draw(None, is_coloured) };
+        let Some(width) = width else { return self.draw(None, is_colored) };
         let widths = self.widths(width.into());
         if widths.is_none()
             && let Some(smaller) = self.smaller(width.into())
         {
-            return smaller.render(Some(width), is_coloured);
+            return smaller.render(Some(width), is_colored);
         }
         match widths {
             None if self.headings.len() > 2 => {
                 let records = self.rows.iter().map(|row| {
                     let named = self.headings.iter().copied().zip(row.iter().cloned());
                     let named = named.filter(|(_, cell)| *cell != Cell::none());
-                    details(named).render(Some(width), is_coloured)
+                    details(named).render(Some(width), is_colored)
                 });
                 records.collect::<Vec<_>>().join("\n")
             }
             // Too narrow even so: keep the first column, which holds names, unwrapped.
             widths => {
                 let widths = widths.unwrap_or_else(|| vec![self.column_max(0, Cell::min_width)]);
-                self.draw(Some((width, widths)), is_coloured)
+                self.draw(Some((width, widths)), is_colored)
             }
         }
     }
@@ -141,10 +141,10 @@ impl Table {
     }
 
     /// Draws the table, given its width and the widths of its columns.
-    fn draw(&self, widths: Option<(u16, Vec<usize>)>, is_coloured: bool) -> String {
+    fn draw(&self, widths: Option<(u16, Vec<usize>)>, is_colored: bool) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING).force_no_tty();
-        if is_coloured {
+        if is_colored {
             table.enforce_styling();
         }
         let mut column_widths = Vec::new();
@@ -373,7 +373,7 @@ unit-tests-of-the-cart  compliant
     }
 
     #[test]
-    fn compliance_is_coloured() {
+    fn compliance_is_colored() {
         let text = table().render(None, true);
         assert!(text.contains("\u{1b}[38;5;10mcompliant") || text.contains("\u{1b}[32m"), "{text:?}");
     }

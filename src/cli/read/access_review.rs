@@ -40,7 +40,7 @@ pub(super) async fn show(
     common.output.print(&raw, || table(REVIEW, &rows))
 }
 
-/// A row for each token that permits a way to fulfil a requirement.
+/// A row for each token that permits a way to fulfill a requirement.
 fn rows(way: &Value) -> Vec<Value> {
     let of_token = |token: &Value| {
         let name = text(at(token, "/name"));

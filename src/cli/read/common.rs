@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -104,17 +103,6 @@ impl Requests {
         let deadline = Deadline::after(self.timeout, Backoff::default());
         deadline.retry(what, send).await.map_err(|error| Failure::request(client, about, error))
     }
-}
-
-/// Sends a change once: it may have been made although its response is lost.
-pub(in crate::cli) async fn change<T: DeserializeOwned>(
-    client: &Client,
-    method: Method,
-    operation: &Operation<'_>,
-    body: Option<&Value>,
-) -> Result<T, Failure> {
-    let response = client.change(method, operation, body).await;
-    response.map_err(|error| Failure::request(client, operation.about, error))
 }
 
 /// An operation on the organization.

@@ -19,7 +19,7 @@ mod statement;
 
 pub(super) use self::approvals::decide;
 pub(super) use self::columns::{Column, Format, Objects, at, fields, items, reason_text, table, text};
-pub(super) use self::common::{Common, Requests, change, client, organization, warn};
+pub(super) use self::common::{Common, Requests, client, organization, warn};
 pub(super) use self::diff::Diff;
 pub(super) use self::download::Download;
 pub(super) use self::get::Get;

@@ -147,7 +147,7 @@ impl Verify {
     /// Reads the statement. Parses nothing that the key did not sign, except the envelope.
     fn statement(&self, key: &VerifyingKey) -> Result<Value, StatementError> {
         let file = || self.file.clone();
-        let bytes = files::read(MAX_FILE_BYTES, &self.file, "")?;
+        let bytes = files::read(MAX_FILE_BYTES, &self.file)?;
         let envelope: Envelope =
             serde_json::from_slice(&bytes).map_err(|error| StatementError::Envelope(file(), error))?;
         let payload = key.verified_payload(&envelope);

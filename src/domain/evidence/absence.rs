@@ -1,6 +1,6 @@
 //! Checks whether an environment runs fewer artifacts than its declaration expects.
 //!
-//! An incomplete report would otherwise hide artifacts that are not compliant: an empty environment fulfils any policy.
+//! An incomplete report would otherwise hide artifacts that are not compliant: an empty environment fulfills any policy.
 //! Called by `environment_status`. Pure.
 
 use super::reason::Code;

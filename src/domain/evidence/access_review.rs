@@ -31,13 +31,13 @@ pub struct TokenGrant {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A way to fulfil a requirement.
+/// A way to fulfill a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct Way {
     /// The requirement of the policy; `all` for a way around all requirements.
     pub requirement: String,
-    /// The action that fulfils it.
+    /// The action that fulfills it.
     pub action: String,
     /// Whether the action is a change of the bootstrap file. Everybody who can change the file can do it.
     pub in_bootstrap_file: bool,
@@ -75,7 +75,6 @@ impl AccessReview {
                 },
                 Rule::Approval(_) => {
                     let action = format!("approve the artifact for {environment}");
-                    // In the flows of its scope.
                     let is_approver = |token: &TokenGrant| {
                         token.role.permits_approval_for(&token.scope, Some(environment.as_str())).is_ok()
                     };

@@ -40,7 +40,7 @@ impl ComplianceCounts {
         }
     }
 
-    /// The compliance of the environment: that of its worst artifact. An empty environment fulfils any policy.
+    /// The compliance of the environment: that of its worst artifact. An empty environment fulfills any policy.
     #[must_use]
     pub fn environment(self, has_policy: bool) -> Compliance {
         match self {

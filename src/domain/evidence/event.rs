@@ -13,7 +13,7 @@ use crate::domain::model::{Fingerprint, Trigger};
 /// An event of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The trigger.
+    /// What changed.
     pub trigger: Trigger,
     /// The affected artifacts, at most [`MAX_ARTIFACTS`]; none if the environment became compliant.
     pub artifacts: Vec<AffectedArtifact>,
@@ -78,11 +78,11 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             let either = is.or(was)?;
             Some(AffectedArtifact {
                 fingerprint: *artifact,
-                name: either.artifact.name.clone(),
+                name: either.reported.name.clone(),
                 compliance: either.verdict.compliance.as_str().to_owned(),
                 reasons: either.verdict.reasons.clone(),
-                pods: is.map_or(0, |is| is.artifact.pods),
-                pods_before: was.map_or(0, |was| was.artifact.pods),
+                pods: is.map_or(0, |is| is.reported.pods),
+                pods_before: was.map_or(0, |was| was.reported.pods),
                 owners: Vec::new(),
             })
         };
@@ -99,10 +99,15 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             Trigger::StartedArtifact => was.is_none() && is.is_some(),
             Trigger::ExitedArtifact => was.is_some() && is.is_none(),
             Trigger::ScaledArtifact => {
-                was.zip(is).is_some_and(|(was, is)| was.artifact.pods != is.artifact.pods)
+                was.zip(is).is_some_and(|(was, is)| was.reported.pods != is.reported.pods)
             }
             Trigger::AllowedArtifact => !is_allowed(was) && is_allowed(is),
-            _ => false,
+            // Of the environment, or of the log.
+            Trigger::NonCompliantEnvironment
+            | Trigger::CompliantEnvironment
+            | Trigger::Checkpoint
+            | Trigger::SilentEnvironment
+            | Trigger::ReportingEnvironment => false,
         };
         let changed = changed.iter().copied().filter(|(_, was, is)| affects(*was, *is));
         let artifacts: Vec<AffectedArtifact> = changed.filter_map(affected).collect();
@@ -143,8 +148,8 @@ mod tests {
 
     fn running(pods: i64, compliance: Compliance, is_allowed: bool) -> RunningArtifact {
         let verdict = Verdict { compliance, is_allowed, reasons: Vec::new() };
-        let artifact = ReportedArtifact { name: "cart:1".into(), pods, namespaces: vec![] };
-        RunningArtifact { artifact, verdict }
+        let reported = ReportedArtifact { name: "cart:1".into(), pods, namespaces: vec![] };
+        RunningArtifact { reported, verdict }
     }
 
     fn status(artifacts: &[RunningArtifact], compliance: Compliance) -> EnvironmentStatus {

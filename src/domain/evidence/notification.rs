@@ -72,7 +72,7 @@ pub struct CheckpointContent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "service", derive(schemars::JsonSchema))]
 pub struct Content {
-    /// The trigger.
+    /// The trigger that actions subscribe to.
     pub trigger: Trigger,
     /// Time of the event, in seconds of Unix time.
     #[cfg_attr(feature = "service", schemars(with = "f64"))]
@@ -145,7 +145,7 @@ pub const MAX_LISTED_ARTIFACTS: usize = 10;
 pub const DISPLAYED_DIGITS: usize = 12;
 
 impl EventContent {
-    /// The trigger.
+    /// The trigger that actions subscribe to.
     #[must_use]
     pub fn trigger(&self) -> Trigger {
         match self {
@@ -245,7 +245,7 @@ impl Content {
             CauseKind::Time if self.trigger == Trigger::SilentEnvironment => "missing reports",
             CauseKind::Time => "an expired allow-list entry or attestation",
         };
-        // A token causes neither the bootstrap file nor the passing of time.
+        // Absent for the bootstrap file and the passing of time.
         let by = self.cause.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         lines.push(Escaped(&format!("snapshot {}; caused by {cause}{by}", self.snapshot_index)).to_string());
         if merged_events > 0 {

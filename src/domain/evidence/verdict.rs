@@ -87,7 +87,7 @@ pub fn evaluate_trail(
 /// Evaluates an artifact by the attestations of its trail and its own, which target the artifact by `names`.
 ///
 /// As [`evaluate_trail`], without the requirements for other artifacts of the template. An artifact without a name must
-/// fulfil all of them. An unexpected attestation that fails counts.
+/// fulfill all of them. An unexpected attestation that fails counts.
 #[must_use]
 pub fn evaluate_artifact(
     template: Option<&Template>,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn artifact_must_fulfil_the_requirements_of_its_trail_and_of_its_names_only() {
+    fn artifact_must_fulfill_the_requirements_of_its_trail_and_of_its_names_only() {
         let web = template(&[required("unit", "junit")], &[required("e2e", "*")]);
         let (unit, e2e) = (latest("unit", true, &[]), latest("e2e", true, &["web"]));
         let verdict = |template, latest: &[&LatestAttestation], names: &[&str]| {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn attestation_of_another_type_does_not_fulfil_the_requirement() {
+    fn attestation_of_another_type_does_not_fulfill_the_requirement() {
         let template = template(&[required("unit", "generic")], &[]);
         assert!(
             !evaluate_trail(Some(&template), &[latest("unit", true, &[])], Timestamp::from_micros(0))

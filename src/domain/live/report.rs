@@ -1,7 +1,7 @@
 //! Serializes a report.
 //!
 //! The body is never in memory as a whole: it is generated once for its length and hash, and once more while
-//! `api` sends it. The same snapshot always yields the same bytes. Neighbours mostly share a workload, so
+//! `api` sends it. The same snapshot always yields the same bytes. Neighbors mostly share a workload, so
 //! their common bytes are serialized once and copied.
 
 use std::hash::{DefaultHasher, Hasher};

@@ -14,7 +14,7 @@ use crate::domain::model::NamespaceName;
 /// Maximum number of namespaces that are listed and watched individually; each uses one connection.
 const MAX_NAMESPACES: usize = 50;
 
-/// The namespaces of one environment: named, matched or labelled ones without excluded ones. Without names,
+/// The namespaces of one environment: named, matched or labeled ones without excluded ones. Without names,
 /// patterns and a label selector, all namespaces are selected.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn labels_decide_about_namespaces_that_are_neither_named_nor_excluded() {
         let excluded = Selection { except_names: names(["team-x"]), ..Default::default() };
-        let labelled = Selection { names: names(["shop"]), ..excluded }.with_labels("team".parse().ok());
+        let labeled = Selection { names: names(["shop"]), ..excluded }.with_labels("team".parse().ok());
         let decided = ["shop", "team-x", "pay"]
-            .map(|name| (labelled.selects(name), labelled.label_selector_for(name).is_some()));
+            .map(|name| (labeled.selects(name), labeled.label_selector_for(name).is_some()));
         assert_eq!(decided, [(true, false), (false, false), (false, true)]);
     }
 
@@ -237,8 +237,8 @@ mod tests {
 
         let matched = Selection { patterns: patterns(&["x"]), ..shop.clone() };
         let excluding = Selection { except_names: names(["x"]), ..shop.clone() };
-        let labelled = shop.clone().with_labels("team".parse().ok());
-        for wide in [matched, excluding, labelled, Selection::default()] {
+        let labeled = shop.clone().with_labels("team".parse().ok());
+        for wide in [matched, excluding, labeled, Selection::default()] {
             assert_eq!(Scope::covering([&shop, &wide]), Ok(Scope::Cluster));
         }
     }

@@ -87,4 +87,13 @@ mod tests {
         }
         assert!("ON_A_FULL_MOON".parse::<Trigger>().is_err());
     }
+
+    #[test]
+    fn unknown_word_is_quoted_escaped_and_shortened() {
+        for (word, shown) in [("FAX\n", "FAX\\n".to_owned()), (&*"x".repeat(65), "x".repeat(64) + "…")] {
+            let expected =
+                format!("unknown value \"{shown}\": expected one of WEBHOOK, SLACK, EMAIL, TEAMS, PAGERDUTY");
+            assert_eq!(word.parse::<TargetKind>().unwrap_err().to_string(), expected);
+        }
+    }
 }

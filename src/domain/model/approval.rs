@@ -79,9 +79,9 @@ impl From<SignOff> for ApprovalItem {
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum SourceCommit {
-    /// In the list of an artifact's approvals (operation 8)
+    /// In the list of an artifact's approvals (operation 8).
     Hash(CommitHash),
-    /// In get-approval (operation 6)
+    /// In get-approval (operation 6).
     Built {
         /// The commit's hash.
         commit_sha: String,

@@ -10,17 +10,17 @@ macro_rules! checked_text {
         pub struct $name(String);
 
         impl $name {
-            /// Checks a text.
+            /// From a text of any source.
             ///
             /// # Errors
             ///
-            /// The problem.
+            /// If the check rejects it.
             pub fn new(text: impl Into<String>) -> Result<Self, $error> {
                 let check: fn(String) -> Result<String, $error> = $check;
                 check(text.into()).map(Self)
             }
 
-            /// The text.
+            /// The text, as the check returned it.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -31,9 +31,9 @@ pub struct ImageIndex {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct PlatformManifest {
-    /// Its digest
+    /// Its digest.
     pub fingerprint: Fingerprint,
-    /// `linux/arm64/v8`, or `unknown`; several, if they share the manifest
+    /// `linux/arm64/v8`, or `unknown`; several, if they share the manifest.
     pub platform: String,
     /// Whether it is a nested index.
     #[serde(skip)]
@@ -44,9 +44,9 @@ pub struct PlatformManifest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct RelatedDigests {
-    /// The newest image indexes that list the artifact, with its platform
+    /// The newest image indexes that list the artifact, with its platform.
     pub image_indexes: Vec<PlatformManifest>,
-    /// The manifests that the artifact lists
+    /// The manifests that the artifact lists.
     pub image_manifests: Vec<PlatformManifest>,
 }
 

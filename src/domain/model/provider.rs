@@ -11,7 +11,7 @@ checked_text! {
     }
 }
 
-/// Text that is not a provider.
+/// Text that is too long for a provider, or has control characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid provider: expected 1 to 255 bytes without control characters")]
 pub struct InvalidProvider;

@@ -65,6 +65,10 @@ const UNITS: [(&str, &str, Unit); 7] = [
 fn span(count: i64, unit: Unit) -> jiff::Span {
     let span = jiff::Span::new();
     match unit {
+        Unit::Nanosecond => span.nanoseconds(count),
+        Unit::Microsecond => span.microseconds(count),
+        Unit::Millisecond => span.milliseconds(count),
+        Unit::Second => span.seconds(count),
         Unit::Minute => span.minutes(count),
         Unit::Hour => span.hours(count),
         Unit::Day => span.days(count),
@@ -72,7 +76,6 @@ fn span(count: i64, unit: Unit) -> jiff::Span {
         // Within jiff's limits of 19,998 years.
         Unit::Month => span.months(count.min(100_000)),
         Unit::Year => span.years(count.min(9_999)),
-        _ => span.seconds(count),
     }
 }
 

@@ -125,7 +125,7 @@ pub struct Template {
 }
 
 impl RequiredAttestation {
-    /// Whether an attestation of this name and type fulfils the requirement.
+    /// Whether an attestation of this name and type fulfills the requirement.
     #[must_use]
     pub fn matches(&self, name: &str, kind: &str) -> bool {
         self.name == name && (self.kind == "*" || self.kind == kind)

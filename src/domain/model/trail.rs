@@ -76,7 +76,7 @@ impl TrailEvent {
     }
 }
 
-/// Whether a trail, or an artifact in its flow, fulfils the template.
+/// Whether a trail, or an artifact in its flow, fulfills the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 #[serde(rename_all = "SCREAMING-KEBAB-CASE")]
@@ -90,7 +90,7 @@ pub enum ComplianceState {
     Incomplete,
 }
 
-/// Whether a trail fulfils its flow's template, and why.
+/// Whether a trail fulfills its flow's template, and why.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(feature = "service", derive(utoipa::ToSchema))]
 pub struct ComplianceStatus {

@@ -1,11 +1,25 @@
 //! Enums whose variants are words.
 
+use crate::domain::escape::{Escaped, shortened};
+
+/// Maximum length of a word in an error, in characters.
+const MAX_SHOWN_CHARS: usize = 64;
+
 /// A word that an enum does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown value: expected one of {0}")]
-pub struct UnknownWord(pub(crate) String);
+#[error("unknown value \"{}\": expected one of {expected}", Escaped(word))]
+pub struct UnknownWord {
+    word: String,
+    expected: String,
+}
 
-/// Declares an enum whose variants are written as these words: in JSON, in the database and in messages.
+impl UnknownWord {
+    pub(crate) fn new(word: &str, expected: &[&str]) -> Self {
+        Self { word: shortened(word, MAX_SHOWN_CHARS), expected: expected.join(", ") }
+    }
+}
+
+/// Declares an enum whose variants are written as these words.
 macro_rules! words {
     ($(#[$($attribute:tt)*])* $name:ident { $($(#[$($doc:tt)*])* $variant:ident $word:tt,)* }) => {
         $(#[$($attribute)*])*
@@ -29,8 +43,8 @@ macro_rules! words {
 
             fn from_str(word: &str) -> Result<Self, Self::Err> {
                 let known = Self::ALL.into_iter().find(|known| known.as_str() == word);
-                let words = || Self::ALL.map(Self::as_str).join(", ");
-                known.ok_or_else(|| $crate::domain::model::UnknownWord(words()))
+                let words = || Self::ALL.map(Self::as_str);
+                known.ok_or_else(|| $crate::domain::model::UnknownWord::new(word, &words()))
             }
         }
 

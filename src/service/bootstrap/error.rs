@@ -61,8 +61,13 @@ pub enum BootstrapError {
         seen: i64,
     },
     /// A number of a removed object is reused.
-    #[error("invalid bootstrap file \"{path}\": {1}", path = escaped(.0))]
-    NumberConflict(PathBuf, String),
+    #[error("invalid bootstrap file \"{}\": {conflict}", escaped(path))]
+    NumberConflict {
+        /// The file.
+        path: PathBuf,
+        /// Which number, and what to do.
+        conflict: String,
+    },
     /// The database failed.
     #[error("failed to apply the bootstrap file")]
     Store(#[from] store::Error),

@@ -1,4 +1,4 @@
-//! The top level of the bootstrap file; [`Organization`] is the rest.
+//! The top level of the bootstrap file; what is below is in `store::bootstrap::file`.
 //!
 //! The JSON Schema and docs/configuration.md are generated from the doc comments. `resolve` follows references and
 //! finds contradictions.

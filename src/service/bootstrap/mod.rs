@@ -25,6 +25,8 @@ use super::evaluation::queue;
 use super::notify::AddressBook;
 use crate::domain::evidence::notification::{Cause, CauseKind};
 use crate::process::error_causes::describe;
+use crate::store;
+use crate::store::bootstrap::file::Token;
 use crate::store::bootstrap::{Plan, ReconcileError};
 
 /// Maximum time for which the first evaluations delay the start, or a reload.
@@ -65,6 +67,8 @@ pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, Bootst
 async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapError> {
     let Bootstrap { path, plan, addresses } = bootstrap;
     let generation = plan.generation;
+    let tokens = plan.organizations.iter().flat_map(|organization| &organization.tokens);
+    let hashes: Vec<_> = tokens.map(Token::hash).collect::<Result<_, store::Error>>()?;
     // Also those that the file removes: requests with their tokens may be in progress.
     let open = app.site.store.read().await?.open_organizations().await?;
     let names = plan.organizations.iter().map(|organization| organization.name.as_str());
@@ -77,7 +81,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapErro
     let journal = reconciled.map_err(|error| match error {
         ReconcileError::Changed => BootstrapError::Changed { path, generation },
         ReconcileError::Outdated(seen) => BootstrapError::Outdated { path, generation, seen },
-        ReconcileError::NumberConflict(conflict) => BootstrapError::NumberConflict(path, conflict),
+        ReconcileError::NumberConflict(conflict) => BootstrapError::NumberConflict { path, conflict },
         ReconcileError::Store(error) => BootstrapError::Store(error),
     })?;
     let cause = Cause { kind: CauseKind::Bootstrap, by: None };
@@ -99,8 +103,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapErro
     if let Err(error) = app.identities.load(&app.site.store).await {
         tracing::warn!("failed to read issuers from the database: {}", describe(&error));
     }
-    let tokens = plan.organizations.iter().flat_map(|organization| &organization.tokens);
-    for hash in tokens.filter_map(|token| token.sha256) {
+    for hash in hashes {
         app.limiter.admitted(hash);
     }
     // Evaluates a first batch, so that a small change is in effect when this returns. The task of the queue evaluates the

@@ -71,7 +71,7 @@ impl Evaluating<'_> {
                 evaluated.push((id, affected, after));
             }
         }
-        // Queueing an environment that is in progress would prolong its evaluation.
+        // Queuing an environment that is in progress would prolong its evaluation.
         evaluated.sort_by_key(|(_, affected, _)| !affected.environment.is_in_progress);
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, affected, _)| affected.environment.name.as_str());
@@ -126,7 +126,7 @@ impl Affected {
             (self.before.clone(), self.environment.counts, Expiry::default());
         for (artifact, running) in &mut after.artifacts {
             let evidence = evidence.get(artifact).unwrap_or(&no_evidence);
-            let (verdict, own) = requirements.assess(artifact, &running.artifact, evidence, now).verdict();
+            let (verdict, own) = requirements.assess(artifact, &running.reported, evidence, now).verdict();
             expiry = expiry.earlier(own);
             counts.add(running.verdict.compliance, -1);
             counts.add(verdict.compliance, 1);

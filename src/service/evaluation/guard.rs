@@ -253,7 +253,7 @@ impl<'a> Evaluating<'a> {
         let next: BTreeSet<Fingerprint> = next.into_iter().collect();
         let kept = artifacts.iter().filter(|(artifact, _)| !next.contains(artifact));
         let kept = kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect();
-        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.artifact.clone())).collect();
+        let seen = artifacts.iter().map(|(artifact, is)| (*artifact, is.reported.clone())).collect();
         let at = self.app.site.now().after(Some(environment.changed_at));
         let (compliance, absence) = (environment.compliance, environment.absence.clone());
         let before = EnvironmentStatus { artifacts, compliance, absence };

@@ -91,7 +91,7 @@ pub(crate) fn missing_trail(flow: &FlowName, trail: &TrailName) -> String {
 }
 
 /// Commits an attestation or report, `what`, with its effects in the audit log. Warns if it names another origin than recorded.
-pub(crate) async fn commit(
+pub(crate) async fn commit_with_warning(
     mut evaluating: Evaluating<'_>,
     caller: &Caller,
     organization: &str,

@@ -39,7 +39,7 @@ impl Evaluating<'_> {
         }
         let mut all = self.transaction.artifacts_of_trail(organization, trail, MAX_ARTIFACTS + 1).await?;
         if all.len() > MAX_ARTIFACTS {
-            let environments = self.transaction.environments_with_policies(organization, true).await?;
+            let environments = self.transaction.environments_that_need_trails(organization).await?;
             let environments = environments.iter().map(String::as_str);
             self.transaction.queue_evaluations(organization, environments, None, cause, now).await?;
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;

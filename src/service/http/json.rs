@@ -55,13 +55,19 @@ pub(crate) async fn receive_bytes(
 /// Handlers take it last, after the extractor that admits the request.
 pub(crate) struct Sent<T>(pub(crate) T, pub(crate) Share);
 
-impl<T: DeserializeOwned + Send> FromRequest<App> for Sent<T> {
+/// The contents of a [`Sent`] body.
+pub(crate) trait Contents: DeserializeOwned + Send {
+    /// Its name in messages.
+    const WHAT: &'static str;
+}
+
+impl<T: Contents> FromRequest<App> for Sent<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let context: &RequestContext = parts.extensions.get().ok_or_else(Problem::defect)?;
-        let received = receive(app, context.organization(), "the body", &parts.headers, body).await?;
+        let received = receive(app, context.organization(), T::WHAT, &parts.headers, body).await?;
         Ok(Self(received.0, received.1))
     }
 }

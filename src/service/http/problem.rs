@@ -135,7 +135,7 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, format!("the token is rejected: {reason}"))
     }
 
-    /// 403: the same whether or not the requested object exists.
+    /// 403.
     pub(crate) fn forbidden(why: &(impl Display + ?Sized)) -> Self {
         Self::new(StatusCode::FORBIDDEN, why.to_string())
     }

@@ -28,21 +28,24 @@ impl FromStr for EventsLimit {
     }
 }
 
+/// Text that is not an interval.
+#[derive(Debug, thiserror::Error)]
+#[error("expected A..B, each a number, ~N or NOW, or one of them")]
+pub(crate) struct InvalidInterval;
+
 /// An end: a number, or a distance from the latest.
-fn end(text: &str) -> Result<SnapshotExpression, &'static str> {
+fn end(text: &str) -> Result<SnapshotExpression, InvalidInterval> {
     match text.parse() {
         _ if text.is_empty() || text.eq_ignore_ascii_case("now") => Ok(SnapshotExpression::Behind(0)),
-        Ok(SnapshotExpression::At(_)) | Err(_) => {
-            Err("expected A..B, each a number, ~N or NOW, or one of them")
-        }
+        Ok(SnapshotExpression::At(_)) | Err(_) => Err(InvalidInterval),
         Ok(expression) => Ok(expression),
     }
 }
 
 impl FromStr for Interval {
-    type Err = &'static str;
+    type Err = InvalidInterval;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
+    fn from_str(text: &str) -> Result<Self, InvalidInterval> {
         Ok(Self(match text.split_once("..") {
             _ if text.is_empty() => None,
             Some((one, other)) => Some([end(one)?, end(other)?]),

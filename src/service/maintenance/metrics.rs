@@ -22,6 +22,19 @@ use crate::store::silence::DeclaredEnvironment;
 /// Labels of a metric, with their values.
 type Labels<V, const N: usize> = [(&'static str, V); N];
 
+fn trigger_label(trigger: Trigger) -> Labels<&'static str, 1> {
+    [("trigger", trigger.as_str())]
+}
+
+fn outcome_label(outcome: &'static str) -> Labels<&'static str, 1> {
+    [("outcome", outcome)]
+}
+
+/// Labels of the attempts to send a notification.
+fn attempt_labels(target: TargetKind, outcome: &'static str) -> Labels<&'static str, 2> {
+    [("target", target.as_str()), ("outcome", outcome)]
+}
+
 /// The metrics and their registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -79,7 +92,7 @@ impl Collector for Environments {
             ("metrics_omitted", "Declared environments without metrics", None, &gauges.omitted),
         ];
         for (name, help, unit, gauge) in all {
-            metrics::add(&mut encoder, &format!("environment_{name}"), help, unit, gauge)?;
+            metrics::encode(&mut encoder, &format!("environment_{name}"), help, unit, gauge)?;
         }
         Ok(())
     }
@@ -165,11 +178,11 @@ impl Metrics {
         };
         // Present from the start, so that the first event is visible as an increase.
         for trigger in Trigger::ALL {
-            drop(metrics.events.get_or_create(&[("trigger", trigger.as_str())]));
+            drop(metrics.events.get_or_create(&trigger_label(trigger)));
         }
-        for target in TargetKind::ALL.map(TargetKind::as_str) {
+        for target in TargetKind::ALL {
             for outcome in ["arrived", "failed"] {
-                drop(metrics.notifications.get_or_create(&[("target", target), ("outcome", outcome)]));
+                drop(metrics.notifications.get_or_create(&attempt_labels(target, outcome)));
             }
         }
         metrics
@@ -184,7 +197,7 @@ impl Metrics {
 
     /// Counts an accepted report.
     pub(crate) fn report(&self, outcome: &'static str) {
-        self.reports.get_or_create(&[("outcome", outcome)]).inc();
+        self.reports.get_or_create(&outcome_label(outcome)).inc();
     }
 
     /// Counts an accepted attestation.
@@ -194,7 +207,7 @@ impl Metrics {
             Some(false) => "failed",
             None => "no_verdict",
         };
-        self.attestations.get_or_create(&[("outcome", outcome)]).inc();
+        self.attestations.get_or_create(&outcome_label(outcome)).inc();
     }
 
     /// Counts an applied bootstrap file.
@@ -215,7 +228,7 @@ impl Metrics {
         self.stale.set(stale.is_some().into());
         *self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner) = stale;
         // Last, so that the gauges are those of this outcome.
-        self.reloads.get_or_create(&[("outcome", outcome)]).inc();
+        self.reloads.get_or_create(&outcome_label(outcome)).inc();
     }
 
     /// Why the bootstrap file is stale; `None` if it is not.
@@ -230,12 +243,12 @@ impl Metrics {
 
     /// Counts an event.
     pub(crate) fn event(&self, trigger: Trigger) {
-        self.events.get_or_create(&[("trigger", trigger.as_str())]).inc();
+        self.events.get_or_create(&trigger_label(trigger)).inc();
     }
 
     /// Counts an attempt to send a notification.
     pub(crate) fn notification(&self, target: TargetKind, outcome: &'static str) {
-        self.notifications.get_or_create(&[("target", target.as_str()), ("outcome", outcome)]).inc();
+        self.notifications.get_or_create(&attempt_labels(target, outcome)).inc();
     }
 
     /// Counts notifications that were merged into a later one.

@@ -32,30 +32,25 @@ impl Ticks {
 }
 
 /// Logs failures of a task as "failed to `what`", those with the same cause once an interval.
-pub(crate) struct Failures {
+pub(crate) struct TaskFailures {
     what: &'static str,
     log: FailureLog,
 }
 
-impl Failures {
+impl TaskFailures {
     pub(crate) fn new(what: &'static str, reminder_interval: Duration) -> Self {
         Self { what, log: FailureLog::new(reminder_interval) }
     }
 
-    /// Logs a failure. Returns the value of a success.
-    pub(crate) fn log<T, E: Error + 'static>(&mut self, result: Result<T, E>) -> Option<T> {
-        match result {
-            Ok(value) => {
-                self.log.recovered(Instant::now());
-                Some(value)
-            }
-            Err(error) => {
-                let cause = error_causes::describe(&error);
-                if self.log.failed(&cause, Instant::now()) != LogAction::Suppress {
-                    tracing::warn!("failed to {}: {cause}", self.what);
-                }
-                None
-            }
+    /// Logs a failure, or records a success.
+    pub(crate) fn log<T, E: Error + 'static>(&mut self, result: &Result<T, E>) {
+        let Err(error) = result else {
+            self.log.recovered(Instant::now());
+            return;
+        };
+        let cause = error_causes::describe(error);
+        if self.log.failed(&cause, Instant::now()) != LogAction::Suppress {
+            tracing::warn!("failed to {}: {cause}", self.what);
         }
     }
 }
@@ -68,12 +63,12 @@ pub(crate) async fn repeat<Task: Future<Output = Result<(), E>>, E: Error + 'sta
     mut task: impl FnMut() -> Task,
 ) {
     let mut ticks = Ticks::new(every);
-    let mut failures = Failures::new(what, every.max(REMINDER_INTERVAL));
+    let mut failures = TaskFailures::new(what, every.max(REMINDER_INTERVAL));
     loop {
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = ticks.tick() => {}
         }
-        failures.log(task().await);
+        failures.log(&task().await);
     }
 }

@@ -49,7 +49,7 @@ struct Round<'a> {
     is_incomplete: bool,
 }
 
-/// Rows whose removal excludes no other change.
+/// Rows that are removed without a lock.
 #[derive(Debug, Clone, Copy)]
 enum Rows {
     /// The history of an environment.
@@ -103,7 +103,7 @@ impl<'a> Round<'a> {
         self.removed += rows;
     }
 
-    /// Removes rows whose removal excludes no other change.
+    /// Removes rows without a lock.
     async fn remove(&mut self, organization: &str, rows: Rows) -> Result<(), store::Error> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::Task;
 use super::metrics::MAX_ENVIRONMENTS;
-use super::periodic::{Failures, REMINDER_INTERVAL, Ticks};
+use super::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
 use crate::domain::evidence::notification::{Cause, CauseKind, Content, EventContent};
 use crate::domain::model::{Timestamp, Trigger};
 use crate::service::app::App;
@@ -19,7 +19,7 @@ use crate::store::silence::SilenceChange;
 /// Checks the environments until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.silence_interval);
-    let mut failures = Failures::new("check declared environments for silence", REMINDER_INTERVAL);
+    let mut failures = TaskFailures::new("check declared environments for silence", REMINDER_INTERVAL);
     // The service accepted no report before its start, nor while the database was unavailable.
     let mut listening_since = app.site.now();
     loop {
@@ -27,7 +27,9 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             () = ticks.tick() => {}
         }
-        if failures.log(check(&app, listening_since).await).is_none() {
+        let checked = check(&app, listening_since).await;
+        failures.log(&checked);
+        if checked.is_err() {
             listening_since = app.site.now();
         }
     }
@@ -54,9 +56,6 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     let locked = transaction.lock_environment(&change.organization, &change.name, IfLocked::Wait).await?;
     let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));
-    if !transaction.record_silence(change, environment.id, at).await? {
-        return Ok(());
-    }
     let (trigger, cause) = if change.silent_since.is_none() {
         (Trigger::SilentEnvironment, Cause { kind: CauseKind::Time, by: None })
     } else {
@@ -77,7 +76,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     };
     let headline = event.headline();
     let event = NewEvent { environment: environment.id, content: EventContent::Environment(event) };
-    let queued = transaction.insert_events(&change.organization, &[event], at).await?;
+    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
     transaction.commit().await?;
     tracing::info!(organization = %change.organization, environment = %change.name, "{headline}");
     app.committed(&[trigger], queued);

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 
 use tokio_util::sync::CancellationToken;
 
-use super::periodic::{Failures, Ticks};
+use super::periodic::{TaskFailures, Ticks};
 use crate::service::app::App;
 use crate::service::limits::TOKEN_USE_INTERVAL;
 use crate::store;
@@ -15,13 +15,13 @@ use crate::store;
 /// Records uses until `shutdown`. On an error, the remaining uses are recorded at their next request.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.token_use_flush_interval);
-    let mut failures = Failures::new("record the last use of tokens", TOKEN_USE_INTERVAL);
+    let mut failures = TaskFailures::new("record the last use of tokens", TOKEN_USE_INTERVAL);
     loop {
         let is_last = tokio::select! {
             () = shutdown.cancelled() => true,
             () = ticks.tick() => false,
         };
-        failures.log(record(&app).await);
+        failures.log(&record(&app).await);
         if is_last {
             return;
         }

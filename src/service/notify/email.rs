@@ -37,15 +37,15 @@ pub(super) async fn send(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
         ))
-        .raw_header(subject(message.whole.content.headline()))
+        .raw_header(subject(message.notification.content.headline()))
         // The same for each attempt, so that mailboxes can deduplicate (RFC 5322, section 3.6.4).
-        .message_id(Some(format!("<{}@supercargo>", message.whole.id)));
+        .message_id(Some(format!("<{}@supercargo>", message.notification.id)));
     for recipient in recipients {
         mail = mail.to(recipient.clone());
     }
     let mut text = message.lines().join("\n");
-    text.insert_str(0, &format!("{}\n\n", message.whole.content.headline()));
-    text.extend(["\n\n", message.whole.html_url]);
+    text.insert_str(0, &format!("{}\n\n", message.notification.content.headline()));
+    text.extend(["\n\n", message.notification.html_url]);
     for (label, url) in message.artifacts.iter().flat_map(|artifact| &artifact.links) {
         text.extend(["\n", label, ": ", url]);
     }

@@ -17,8 +17,8 @@ pub(super) async fn send_webhook(
     message: &Message<'_>,
     seconds: i64,
 ) -> Result<(), SendError> {
-    let id = &message.whole.id;
-    let body = serde_json::to_vec(&message.whole).map_err(SendError::Serialize)?;
+    let id = &message.notification.id;
+    let body = serde_json::to_vec(&message.notification).map_err(SendError::Serialize)?;
     let signature = signature::sign(secrets, seconds, id, &body);
     post(client, url, body, &[(ID, id), (SIGNATURE, &signature)]).await
 }
@@ -30,7 +30,7 @@ pub(super) async fn send_json(
     message: &Message<'_>,
     body: &Value,
 ) -> Result<(), SendError> {
-    post(client, url, body.to_string().into_bytes(), &[(ID, &message.whole.id)]).await
+    post(client, url, body.to_string().into_bytes(), &[(ID, &message.notification.id)]).await
 }
 
 async fn post(

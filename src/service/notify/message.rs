@@ -21,7 +21,7 @@ use crate::store::artifact_flows::KnownArtifact;
 /// A notification, in all formats.
 pub(super) struct Message<'a> {
     /// As a webhook gets it.
-    pub(super) whole: Notification<'a>,
+    pub(super) notification: Notification<'a>,
     /// The affected artifacts, as people see them; none for a webhook.
     pub(super) artifacts: Vec<ShownArtifact>,
 }
@@ -132,7 +132,7 @@ impl Message<'_> {
 
     /// Details other than artifacts, each an escaped line.
     pub(super) fn notes(&self) -> Vec<String> {
-        self.whole.content.notes(self.whole.merged_events)
+        self.notification.content.notes(self.notification.merged_events)
     }
 }
 

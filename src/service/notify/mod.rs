@@ -25,14 +25,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::app::App;
 use super::limits::Delivery;
-use super::maintenance::periodic::{Failures, REMINDER_INTERVAL, Ticks};
+use super::maintenance::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
 use super::outbound::GuardedClient;
 use crate::domain::evidence::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use crate::domain::model::TargetKind;
 use crate::domain::retry::Backoff;
 use crate::process::error_causes;
 use crate::store;
-use crate::store::outbox::{DueTarget, LeasedNotification};
+use crate::store::outbox::{DueTarget, FailedAttempt, LeasedNotification};
 
 use self::message::{Message, SendError, ShownArtifact};
 
@@ -98,7 +98,7 @@ impl Unavailable {
 
 /// Returns the target of an attempt, and whether the notification arrived. One that panics has failed; its notification is
 /// sent again when the lease expires.
-async fn caught(target: Uuid, attempt: impl Future<Output = bool>) -> (Uuid, bool) {
+async fn catching_panics(target: Uuid, attempt: impl Future<Output = bool>) -> (Uuid, bool) {
     let ended = AssertUnwindSafe(attempt).catch_unwind().await;
     let has_arrived = ended.unwrap_or_else(|_| {
         tracing::error!("the task that sends a notification panicked; the notification is sent again");
@@ -114,7 +114,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(limits.interval);
     let mut sending = JoinSet::new();
     let mut unavailable = Unavailable::default();
-    let mut failures = Failures::new("send notifications", REMINDER_INTERVAL);
+    let mut failures = TaskFailures::new("send notifications", REMINDER_INTERVAL);
     loop {
         tokio::select! {
             () = shutdown.cancelled() => break,
@@ -124,16 +124,20 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
                 unavailable.finished(target, has_arrived, &limits);
             }
         }
-        let leased = async {
+        let leasing = async {
             let leased = lease(&app, &unavailable).await?;
             // After the lease, so that notifications use the addresses of the current file.
             Ok::<_, DeliveryError>((Sender::current(&app, sender.take())?, leased))
         };
-        let Some((current, leased)) = failures.log(leased.await) else { continue };
+        let leased = leasing.await;
+        failures.log(&leased);
+        let Ok((current, leased)) = leased else { continue };
         for (target, leased) in leased {
             unavailable.busy.insert(target.id, target.organization.clone());
             let (app, sender) = (app.clone(), Arc::clone(&current));
-            sending.spawn(caught(target.id, async move { attempt(&app, &sender, &target, leased).await }));
+            sending.spawn(catching_panics(target.id, async move {
+                attempt(&app, &sender, &target, leased).await
+            }));
         }
         sender = Some(current);
     }
@@ -250,7 +254,7 @@ async fn send(
         }
         EventContent::Checkpoint(event) => app.site.links.organization_page(&event.organization),
     };
-    let whole = Notification {
+    let notification = Notification {
         schema_version: SCHEMA_VERSION,
         id: leased.id.to_string(),
         action: ActionName { number: target.action, name: &target.action_name },
@@ -258,7 +262,7 @@ async fn send(
         merged_events: leased.merged_events,
         content,
     };
-    let message = Message { whole, artifacts };
+    let message = Message { notification, artifacts };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
             let seconds = app.site.now().micros() / 1_000_000;
@@ -302,8 +306,8 @@ async fn record(
             let retry_at = app.site.now().later(delay(limits.backoff, id, leased.attempts));
             // Notifications whose next attempt would be past their maximum age are dropped.
             let drop_before = retry_at.earlier(limits.max_age);
-            let now = app.site.now();
-            let dropped = transaction.record_failure(leased, &cause, retry_at, drop_before, now).await?;
+            let failed = FailedAttempt { at: app.site.now(), retry_at, drop_before };
+            let dropped = transaction.record_failure(leased, &cause, failed).await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
             tracing::warn!(notification = %id, "failed to send notification {id} to {what}: {cause}");
             if dropped > 0 {
@@ -332,7 +336,7 @@ mod tests {
         let (mut attempts, mut unavailable) = (JoinSet::new(), Unavailable::default());
         for target in [panics, arrives] {
             unavailable.busy.insert(target, "acme".to_owned());
-            attempts.spawn(caught(target, async move {
+            attempts.spawn(catching_panics(target, async move {
                 assert!(target == arrives, "this attempt panics");
                 true
             }));

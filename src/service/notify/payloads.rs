@@ -28,9 +28,9 @@ const MAX_KEY: usize = 255;
 
 /// A message of Slack: blocks, and a text for notifications and for chats that ignore blocks.
 pub(super) fn slack(message: &Message<'_>) -> Value {
-    let headline = message.whole.content.headline();
+    let headline = message.notification.content.headline();
     let all = std::iter::once(headline.clone()).chain(message.lines());
-    let text = format!("{}\n{}", code_block(all), encoded_url(message.whole.html_url));
+    let text = format!("{}\n{}", code_block(all), encoded_url(message.notification.html_url));
     let plain = |text: &str, max| json!({"type": "plain_text", "text": truncate(text, max), "emoji": false});
     let section = |text: &str| json!({"type": "section", "text": plain(text, MAX_TEXT)});
     let context = |links: &[(&str, String)]| {
@@ -49,7 +49,7 @@ pub(super) fn slack(message: &Message<'_>) -> Value {
         blocks.push(context(&artifact.links));
     }
     blocks.push(section(&message.notes().join("\n")));
-    blocks.push(context(&[("page", message.whole.html_url.to_owned())]));
+    blocks.push(context(&[("page", message.notification.html_url.to_owned())]));
     json!({"text": text, "blocks": blocks})
 }
 
@@ -70,7 +70,7 @@ fn card(message: &Message<'_>, listed: usize) -> Value {
     let block = |runs: Vec<Value>| json!({"type": "RichTextBlock", "inlines": runs});
     let run = |text: &str| json!({"type": "TextRun", "text": truncate(text, MAX_RUN)});
     let title = json!({
-        "type": "TextRun", "text": truncate(&message.whole.content.headline(), MAX_RUN), "size": "large", "weight": "bolder",
+        "type": "TextRun", "text": truncate(&message.notification.content.headline(), MAX_RUN), "size": "large", "weight": "bolder",
     });
     let mut body = vec![block(vec![title])];
     for artifact in message.artifacts.iter().take(listed) {
@@ -86,7 +86,7 @@ fn card(message: &Message<'_>, listed: usize) -> Value {
     }
     let notes = message.notes();
     body.extend(notes.iter().map(|note| block(vec![run(note)])));
-    let page = json!({"type": "Action.OpenUrl", "title": "page", "url": message.whole.html_url});
+    let page = json!({"type": "Action.OpenUrl", "title": "page", "url": message.notification.html_url});
     let card = json!({
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -103,7 +103,7 @@ fn card(message: &Message<'_>, listed: usize) -> Value {
 /// An event of PagerDuty's Events API v2: it opens or resolves the incident of a condition of the environment. `None` for
 /// events of no condition.
 pub(super) fn pagerduty(message: &Message<'_>, routing_key: &str) -> Option<Value> {
-    let EventContent::Environment(event) = message.whole.content else { return None };
+    let EventContent::Environment(event) = message.notification.content else { return None };
     let [begin, end] = event.trigger.condition()?;
     let (organization, environment) = (&event.organization, &event.environment);
     let mut key = format!("supercargo/{organization}/{environment}/{begin}");
@@ -121,7 +121,7 @@ pub(super) fn pagerduty(message: &Message<'_>, routing_key: &str) -> Option<Valu
         "event_action": "trigger",
         "dedup_key": key,
         "payload": {
-            "summary": truncate(&message.whole.content.headline(), MAX_SUMMARY),
+            "summary": truncate(&message.notification.content.headline(), MAX_SUMMARY),
             "source": format!("{organization}/{environment}"),
             "severity": if begin == Trigger::SilentEnvironment { "critical" } else { "error" },
             "timestamp": event.occurred_at.iso_8601(),
@@ -136,7 +136,7 @@ pub(super) fn pagerduty(message: &Message<'_>, routing_key: &str) -> Option<Valu
         },
         "links": links,
         "client": "supercargo",
-        "client_url": message.whole.html_url,
+        "client_url": message.notification.html_url,
     }))
 }
 
@@ -213,7 +213,7 @@ mod tests {
             origin: "o".repeat(4_000),
             links: vec![("artifact", format!("https://example.com/{name}"))],
         };
-        let whole = Notification {
+        let notification = Notification {
             schema_version: SCHEMA_VERSION,
             id: String::new(),
             action: ActionName { number: 1, name: "ops" },
@@ -221,7 +221,8 @@ mod tests {
             merged_events: 0,
             content: &content,
         };
-        let message = Message { whole, artifacts: std::iter::repeat_with(artifact).take(10).collect() };
+        let message =
+            Message { notification, artifacts: std::iter::repeat_with(artifact).take(10).collect() };
         let (slack, teams, key) = (slack(&message), teams(&message), "k".repeat(32));
         let blocks = slack["blocks"].as_array().unwrap();
         let count = |text: &Value| text.as_str().unwrap().chars().count();

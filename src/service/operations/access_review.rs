@@ -12,7 +12,7 @@ use crate::service::missing;
 use crate::service::site::Site;
 use crate::store;
 
-/// Review who may make an artifact compliant in an environment: the tokens that may fulfil each requirement of its policies.
+/// Review who may make an artifact compliant in an environment: the tokens that may fulfill each requirement of its policies.
 /// Not in the interface.
 #[utoipa::path(
     get,

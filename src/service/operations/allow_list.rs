@@ -11,7 +11,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json::Sent;
+use crate::service::http::json::{Contents, Sent};
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
 use crate::service::missing;
@@ -29,6 +29,10 @@ pub(crate) struct AllowedArtifact {
     #[serde(flatten)]
     #[schema(ignore)]
     unknown: UnknownFields,
+}
+
+impl Contents for AllowedArtifact {
+    const WHAT: &'static str = "the entry";
 }
 
 /// Allow an artifact in an environment regardless of the policy, until the bootstrap file or an administrator changes it. Not

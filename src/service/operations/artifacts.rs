@@ -80,6 +80,7 @@ pub(crate) async fn list_artifacts(
     drop(transaction);
     let listed = artifacts.into_iter().map(|(artifact, created_at)| {
         let flow = flow.or_else(|| known.main_flow(artifact)).unwrap_or_default();
+        // `in_flow` has no time of an artifact without a flow.
         FlowArtifact { created_at, ..known.in_flow(&site, &organization, artifact, flow) }
     });
     Ok(axum::Json(listed.collect()))

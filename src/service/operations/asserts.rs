@@ -83,7 +83,7 @@ struct PolicyResult<'a> {
     policy_name: &'a str,
     policy_version: i64,
     status: Status,
-    /// Why the artifact does not fulfil the policy.
+    /// Why the artifact does not fulfill the policy.
     reasons: Vec<Reason>,
     rule_evaluations: Vec<RuleResult<'a>>,
 }

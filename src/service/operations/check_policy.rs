@@ -17,7 +17,7 @@ use crate::domain::model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use crate::service::access::{Admitted, Read};
 use crate::service::app::App;
 use crate::service::blocking::compute;
-use crate::service::http::json::Sent;
+use crate::service::http::json::{Contents, Sent};
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::selected_snapshot;
 use crate::store::environment_contents::PodGroup;
@@ -43,6 +43,10 @@ pub(crate) struct Candidate {
     policy_name: Option<PolicyName>,
     /// Check the artifacts that ran at this time, by the evidence of now
     at: Option<Timestamp>,
+}
+
+impl Contents for Candidate {
+    const WHAT: &'static str = "the policy";
 }
 
 /// The effect of a policy on the artifacts of an environment.

@@ -23,7 +23,7 @@ use crate::service::selected_snapshot::environment;
 use crate::service::site::Site;
 use crate::store::Transaction;
 use crate::store::artifact_flows::KnownArtifact;
-use crate::store::timeline::ReportGap;
+use crate::store::timeline::{EventOrder, ReportGap};
 
 /// An event of an environment. A text that does not apply is empty.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
@@ -95,8 +95,8 @@ pub(crate) async fn list_events(
     // The event before the page limits the gaps of the page.
     let before = i64::from(page.offset() > 0);
     let range = (page.offset() - before, page.size() + before);
-    let mut events =
-        transaction.events(&organization, environment.id, times.clone(), is_reversed, range).await?;
+    let order = if is_reversed { EventOrder::OldestFirst } else { EventOrder::NewestFirst };
+    let mut events = transaction.events(&organization, environment.id, times.clone(), order, range).await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
@@ -150,39 +150,55 @@ async fn times(
     parameters: &Parameters,
     now: Timestamp,
 ) -> Result<Range<Timestamp>, Problem> {
-    let after = |at: Timestamp| at.after(Some(at));
     let mut times = Timestamp::EPOCH..after(now);
     if interval.is_some_and(|(first, last)| first > last) {
         return Ok(Timestamp::EPOCH..Timestamp::EPOCH);
     }
-    for (parameter, number) in [("start", interval.map(|ends| ends.0)), ("end", interval.map(|ends| ends.1))]
-    {
-        let name = format!("{parameter}_ts");
-        let seconds = parameters.parsed::<f64>(&name)?.map(|seconds| {
-            let at = Timestamp::from_seconds(seconds);
-            at.ok_or_else(|| Problem::field(name, "expected seconds since 1970"))
-        });
-        let at = seconds.transpose()?.map(|at| EventsLimit::Time(PointInTime::Absolute(at)));
-        let limits = [number.map(EventsLimit::Snapshot), parameters.parsed(parameter)?, at];
-        for limit in limits.into_iter().flatten() {
-            let Range { start, end } = match limit {
-                EventsLimit::Time(time) => time.resolve(now)..after(time.resolve(now)),
-                EventsLimit::Snapshot(number) => {
-                    let found =
-                        transaction.snapshots(organization, environment, (number, number)).await?.pop();
-                    let snapshot = found.ok_or_else(|| {
-                        Problem::field(parameter, "expected the number of an available snapshot")
-                    })?;
-                    snapshot.received_at..snapshot.superseded_at.unwrap_or(times.end)
-                }
-            };
-            match parameter {
-                "start" => times.start = times.start.max(start),
-                _ => times.end = times.end.min(end),
-            }
-        }
+    let (first, last) = interval.unzip();
+    for limit in limits(transaction, organization, environment, parameters, "start", first, now).await? {
+        times.start = times.start.max(limit.start);
+    }
+    for limit in limits(transaction, organization, environment, parameters, "end", last, now).await? {
+        times.end = times.end.min(limit.end);
     }
     Ok(times)
+}
+
+/// The times of a parameter, of the one in seconds, and of a snapshot of the interval.
+async fn limits(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    parameters: &Parameters,
+    parameter: &str,
+    number: Option<i64>,
+    now: Timestamp,
+) -> Result<Vec<Range<Timestamp>>, Problem> {
+    let name = format!("{parameter}_ts");
+    let seconds = parameters.parsed::<f64>(&name)?.map(|seconds| {
+        let at = Timestamp::from_seconds(seconds);
+        at.ok_or_else(|| Problem::field(name, "expected seconds since 1970"))
+    });
+    let at = seconds.transpose()?.map(|at| EventsLimit::Time(PointInTime::Absolute(at)));
+    let limits = [number.map(EventsLimit::Snapshot), parameters.parsed(parameter)?, at];
+    let mut times = Vec::new();
+    for limit in limits.into_iter().flatten() {
+        times.push(match limit {
+            EventsLimit::Time(time) => time.resolve(now)..after(time.resolve(now)),
+            EventsLimit::Snapshot(number) => {
+                let found = transaction.snapshots(organization, environment, (number, number)).await?.pop();
+                let snapshot = found.ok_or_else(|| {
+                    Problem::field(parameter, "expected the number of an available snapshot")
+                })?;
+                snapshot.received_at..snapshot.superseded_at.unwrap_or(after(now))
+            }
+        });
+    }
+    Ok(times)
+}
+
+fn after(at: Timestamp) -> Timestamp {
+    at.after(Some(at))
 }
 
 /// The fingerprints of the artifacts of these repositories; `None` without any repository.
@@ -268,7 +284,11 @@ impl EnvironmentEvent {
 }
 
 fn is_compliant(compliance: &str) -> Option<bool> {
-    (compliance != Compliance::Unknown.as_str()).then(|| compliance == Compliance::Compliant.as_str())
+    match compliance.parse() {
+        Ok(Compliance::Compliant) => Some(true),
+        Ok(Compliance::NonCompliant) => Some(false),
+        Ok(Compliance::Unknown) | Err(_) => None,
+    }
 }
 
 /// The number of pods before and after, in the words of the public client.

@@ -48,8 +48,8 @@ pub(crate) async fn attach_policies(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let mut change = Change::begin(&app, &organization, &environment, &headers, body).await?;
-    let Change { evaluating, names, attached, .. } = &mut change;
+    let mut change = AttachmentChange::begin(&app, &organization, &environment, &headers, body).await?;
+    let AttachmentChange { evaluating, names, attached, .. } = &mut change;
     names.retain(|name| attached.iter().all(|attachment| attachment.policy != *name));
     if attached.len() + names.len() > MAX_POLICIES {
         let problem = format!("expected at most {MAX_POLICIES} policies of an environment");
@@ -61,7 +61,11 @@ pub(crate) async fn attach_policies(
     let pairs: Vec<_> = names.iter().map(|name| (environment.as_str(), name.as_str())).collect();
     let now = app.site.now();
     evaluating.transaction.attach_policies(&organization, &pairs, false, &caller.name, now).await?;
-    change.finish(&app, &caller, "attached", "to").await
+    change
+        .finish(&app, &caller, |names, environment| {
+            format!("attached {names} to the environment {environment}")
+        })
+        .await
 }
 
 /// Detach policies from an environment, which is evaluated at once.
@@ -81,8 +85,8 @@ pub(crate) async fn detach_policies(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<&'static str>, Problem> {
-    let mut change = Change::begin(&app, &organization, &environment, &headers, body).await?;
-    let Change { evaluating, names, attached, .. } = &mut change;
+    let mut change = AttachmentChange::begin(&app, &organization, &environment, &headers, body).await?;
+    let AttachmentChange { evaluating, names, attached, .. } = &mut change;
     let mut closed = Vec::new();
     for name in names.iter() {
         let Some(attachment) = attached.iter().find(|attachment| attachment.policy == *name) else {
@@ -97,11 +101,15 @@ pub(crate) async fn detach_policies(
         closed.push(attachment.id);
     }
     evaluating.transaction.detach_policies(&organization, closed, app.site.now()).await?;
-    change.finish(&app, &caller, "detached", "from").await
+    change
+        .finish(&app, &caller, |names, environment| {
+            format!("detached {names} from the environment {environment}")
+        })
+        .await
 }
 
 /// A change of the policies of an environment, which is locked.
-struct Change<'a> {
+struct AttachmentChange<'a> {
     evaluating: Evaluating<'a>,
     organization: &'a str,
     environment: EnvironmentName,
@@ -111,7 +119,7 @@ struct Change<'a> {
     attached: Vec<Attachment>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> AttachmentChange<'a> {
     /// Receives the names, and begins the change.
     async fn begin(
         app: &'a App,
@@ -147,14 +155,13 @@ impl<'a> Change<'a> {
         mut self,
         app: &App,
         caller: &Caller,
-        verb: &str,
-        preposition: &str,
+        change: fn(&str, &EnvironmentName) -> String,
     ) -> Result<axum::Json<&'static str>, Problem> {
         let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
         self.evaluating.reevaluate(self.organization, self.environment.as_str(), &cause).await?;
         let audit = Audit::from_caller(caller, self.organization, || {
             let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
-            format!("{verb} {} {preposition} the environment {}", names.join(", "), self.environment)
+            change(&names.join(", "), &self.environment)
         });
         self.evaluating.audit(audit, app.site.now()).await?;
         self.evaluating.commit().await?;

@@ -13,7 +13,7 @@ use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::missing;
 use crate::service::site::Site;
-use crate::store::overview::EnvironmentOverview;
+use crate::store::environments::EnvironmentOverview;
 
 /// An environment.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

@@ -18,7 +18,7 @@ use crate::service::creation::{check_limit, declared};
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
 use crate::service::http::form::Form;
-use crate::service::http::json::{self, Sent};
+use crate::service::http::json::{self, Contents, Sent};
 use crate::service::http::parameters::Parameters;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::http::response::created;
@@ -32,10 +32,6 @@ pub(crate) struct FlowData {
     name: FlowName,
     #[serde(default)]
     description: Text,
-    /// Names of the attestations that its artifact requires, as older clients send them instead of a file; `artifact` is the
-    /// artifact itself.
-    #[schema(max_items = 100)]
-    template: Option<Vec<ShortText>>,
     /// Ignored: the members of the organization see all flows.
     #[schema(ignore)]
     #[expect(dead_code, reason = "older clients send it")]
@@ -57,6 +53,26 @@ pub(crate) struct FlowForm {
     template_file: Option<Vec<u8>>,
 }
 
+/// A flow with the names of the attestations that its artifact requires, as older clients send it.
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
+pub(crate) struct FlowWithList {
+    name: FlowName,
+    #[serde(default)]
+    description: Text,
+    /// Names of attestations; `artifact` is the artifact itself.
+    #[schema(max_items = 100)]
+    template: Option<Vec<ShortText>>,
+    #[schema(ignore)]
+    visibility: Option<Text>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    unknown: UnknownFields,
+}
+
+impl Contents for FlowWithList {
+    const WHAT: &'static str = "the flow";
+}
+
 /// Create a flow, or replace its description and template. Not in the interface.
 #[utoipa::path(
     put,
@@ -76,7 +92,7 @@ pub(crate) async fn create_flow(
     let form = Form::read(&app, &organization, template_file::PARTS, request).await?;
     let new: FlowData = json::read(template_file::DATA, form.data()?)?;
     let template = form.file().map(template_file::read).transpose()?;
-    put(&app, &caller, &organization, &new, template).await
+    put(&app, &caller, &organization, &new, template.as_ref()).await
 }
 
 /// Create a flow with a list of attestations that its artifact requires, or replace its description and template. Not in the
@@ -85,7 +101,7 @@ pub(crate) async fn create_flow(
     put,
     path = "/flows/{org}",
     tag = "flows",
-    request_body(content = FlowData, content_type = "application/json"),
+    request_body(content = FlowWithList, content_type = "application/json"),
     responses(
         (status = 200, description = "The flow existed", body = String, content_type = "application/json"),
         (status = 201, description = "Created", body = String, content_type = "application/json"),
@@ -94,9 +110,12 @@ pub(crate) async fn create_flow(
 pub(crate) async fn create_flow_with_list(
     State(app): State<App>,
     Admitted { organization, caller, .. }: Admitted<CreateFlow>,
-    Sent(new, _share): Sent<FlowData>,
+    Sent(sent, _share): Sent<FlowWithList>,
 ) -> Result<Response, Problem> {
-    put(&app, &caller, &organization, &new, None).await
+    let FlowWithList { name, description, template, visibility, unknown } = sent;
+    let template = template.as_deref().map(template_of_list).transpose()?;
+    let new = FlowData { name, description, visibility, unknown };
+    put(&app, &caller, &organization, &new, template.as_ref()).await
 }
 
 /// Flows: all of them, or a page.
@@ -215,13 +234,9 @@ async fn put(
     caller: &Caller,
     organization: &str,
     new: &FlowData,
-    file: Option<TemplateBody>,
+    template: Option<&TemplateBody>,
 ) -> Result<Response, Problem> {
     let flow = &new.name;
-    let template = match &new.template {
-        Some(names) if file.is_none() => Some(template_of_list(names)?),
-        _ => file,
-    };
     caller.authorize_flow(organization, flow)?;
     let unknown = new.unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn((caller.token, &caller.name), organization, unknown);
@@ -238,13 +253,13 @@ async fn put(
     let now = app.site.now();
     let description = new.description.as_str();
     transaction.upsert_flow(organization, flow.as_str(), description, caller.token, now).await?;
-    let is_template_new = match &template {
+    let is_template_new = match template {
         Some(template) => transaction.set_template(organization, flow.as_str(), template, now).await?,
         None => false,
     };
     if is_template_new {
         // The compliance of the flow's trails depends on its template.
-        let environments = transaction.environments_with_policies(organization, true).await?;
+        let environments = transaction.environments_that_need_trails(organization).await?;
         let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
         let environments = environments.iter().map(String::as_str);
         transaction.queue_evaluations(organization, environments, None, &cause, now).await?;

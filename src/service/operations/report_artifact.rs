@@ -95,6 +95,6 @@ pub(crate) async fn report_artifact(
     });
     evaluating.audit(audit, at).await?;
     let what = format!("artifact \"{}\"", sent.filename.as_str());
-    origin::commit(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
+    origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     Ok((StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response())
 }

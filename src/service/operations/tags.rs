@@ -14,7 +14,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json::Sent;
+use crate::service::http::json::{Contents, Sent};
 use crate::service::http::openapi::nullable_tags;
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::store::tags::Tagged;
@@ -30,6 +30,10 @@ pub(crate) struct TagChanges {
     set_tags: Option<BTreeMap<ShortText, ShortText>>,
     /// Keys of tags to remove
     remove_tags: Option<Vec<ShortText>>,
+}
+
+impl Contents for TagChanges {
+    const WHAT: &'static str = "the tags";
 }
 
 /// Set and remove tags of an environment. Not in the interface.
@@ -104,7 +108,7 @@ async fn change(
         Tagged::Environment(name) => format!("environment {name}"),
         Tagged::Flow(name) => {
             // Conditions of policies use tags.
-            let environments = transaction.environments_with_policies(organization, false).await?;
+            let environments = transaction.environments_with_policies(organization).await?;
             let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
             let environments = environments.iter().map(String::as_str);
             transaction.queue_evaluations(organization, environments, None, &cause, now).await?;

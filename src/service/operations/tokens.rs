@@ -12,7 +12,7 @@ use crate::service::app::App;
 use crate::service::creation::declared;
 use crate::service::evaluation::audit::Audit;
 use crate::service::evaluation::guard::Evaluating;
-use crate::service::http::json::Sent;
+use crate::service::http::json::{Contents, Sent};
 use crate::service::http::problem::{ErrorBody, Problem};
 use crate::service::identity::rule_id;
 use crate::service::limits::MAX_TOKENS;
@@ -42,6 +42,10 @@ pub(crate) struct NewToken {
     create: bool,
     /// A time in the future; never if absent.
     expires_at: Option<Timestamp>,
+}
+
+impl Contents for NewToken {
+    const WHAT: &'static str = "the token";
 }
 
 /// A created token.

@@ -37,7 +37,7 @@ pub(super) async fn page(
     };
     let content = html! {
         h1 { "Who may make artifacts compliant in " (text(&environment)) }
-        (table("Ways to fulfil the requirements", &["Requirement", "Action", "Permitted to"], &rows))
+        (table("Ways to fulfill the requirements", &["Requirement", "Action", "Permitted to"], &rows))
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };
     let parents = [(environment.as_str(), links.page())];

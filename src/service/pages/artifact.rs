@@ -113,7 +113,8 @@ impl ArtifactData {
         let history = ArtifactHistory::read(transaction, organization, artifact).await?;
         let mut rules = Vec::new();
         for run in history.current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
-            let (environment, reported) = (&run.environment.name, [(artifact, run.running.artifact.clone())].into());
+            let (environment, reported) =
+                (&run.environment.name, [(artifact, run.artifact.reported.clone())].into());
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
@@ -223,28 +224,27 @@ fn commit_hash(sha: &str) -> Markup {
 }
 
 /// The environments where the artifact runs.
-fn current_runs(site: &Site, organization: &str, running: &AtMost<CurrentRun>) -> Markup {
+fn current_runs(site: &Site, organization: &str, runs: &AtMost<CurrentRun>) -> Markup {
     let now = site.now();
     let rows = html! {
-        @for running in &running.listed {
-            @let artifact = &running.running;
-            @let status = CurrentStatus::from_run(running, site, now);
-            @let links = EnvironmentLinks { site, organization, environment: &running.environment.name };
+        @for run in &runs.listed {
+            @let status = CurrentStatus::from_run(run, site, now);
+            @let links = EnvironmentLinks { site, organization, environment: &run.environment.name };
             tr {
                 th scope="row" { (links.link()) }
                 td { (status.badge()) }
-                td { (text(&verdict_reason(Some(&artifact.verdict), status.compliance(), ""))) }
-                td { (artifact.artifact.pods) }
-                td { (timestamp(running.started_at)) }
+                td { (text(&verdict_reason(Some(&run.artifact.verdict), status.compliance(), ""))) }
+                td { (run.artifact.reported.pods) }
+                td { (timestamp(run.started_at)) }
             }
         }
     };
     html! {
         section {
             h2 { "Running in" }
-            @if running.listed.is_empty() { p { "The artifact is not running." } }
+            @if runs.listed.is_empty() { p { "The artifact is not running." } }
             @else { (table("Running in", &["Environment", "Compliance", "Reason", "Pods", "Since"], &rows)) }
-            (latest_note(running.cut_at(), "environments"))
+            (latest_note(runs.cut_at(), "environments"))
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::service::blocking::compute;
 use crate::service::evaluation::inputs::Inputs;
 use crate::service::site::{PageSite, Site};
 use crate::store::environment_contents::PodGroup;
-use crate::store::overview::{EnvironmentOverview, RunningTotals};
+use crate::store::environments::{EnvironmentOverview, RunningTotals};
 use crate::store::{self, Transaction};
 
 /// The requested point in time.
@@ -42,7 +42,7 @@ struct Past {
     coverage: HistoryCoverage,
 }
 
-/// Maximum number of non-compliant artifacts for which the rules are evaluated. Others fulfil all rules or are allowed.
+/// Maximum number of non-compliant artifacts for which the rules are evaluated. Others fulfill all rules or are allowed.
 const MAX_EVALUATED: usize = 100;
 
 /// The requested page of the artifacts.
@@ -259,7 +259,7 @@ fn current_facts(
     }
 }
 
-/// Each rule with the number of artifacts that do not fulfil it. `is_cut`: there are more than [`MAX_EVALUATED`] non-compliant
+/// Each rule with the number of artifacts that do not fulfill it. `is_cut`: there are more than [`MAX_EVALUATED`] non-compliant
 /// artifacts.
 fn rule_results(links: EnvironmentLinks<'_>, rules: &[RuleResults], is_cut: bool) -> Markup {
     let rows = html! {

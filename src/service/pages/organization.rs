@@ -16,7 +16,7 @@ use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::Timestamp;
 use crate::service::http::parameters::Parameters;
 use crate::service::site::{PageSite, Site};
-use crate::store::overview::{EnvironmentOverview, EventsPerHour, RunningTotals};
+use crate::store::environments::{EnvironmentOverview, EnvironmentPlace, EventsPerHour, RunningTotals};
 
 /// Environments per page.
 const CARDS_PER_PAGE: usize = 200;
@@ -37,13 +37,15 @@ pub(super) async fn page(
     let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = site.store.read().await?;
-    let mut all = transaction.environments(&organization, None).await?;
-    all.sort_unstable_by(|one, other| place(one).cmp(&place(other)));
+    let mut all = transaction.environment_places(&organization).await?;
+    // Sorted here: the database's order depends on its locale.
+    all.sort_unstable_by(|one, other| order(one).cmp(&order(other)));
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
-    let environments = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
-    let ids = || environments.iter().map(|environment| environment.id);
-    let totals = transaction.running_totals(&organization, ids()).await?;
-    let hours = transaction.events_per_hour(&organization, ids(), since).await?;
+    let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
+    let ids: Vec<_> = on_page.iter().map(|environment| environment.id).collect();
+    let environments = transaction.environments_by_id(&organization, &ids).await?;
+    let totals = transaction.running_totals(&organization, ids.iter().copied()).await?;
+    let hours = transaction.events_per_hour(&organization, ids, since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }
@@ -51,7 +53,7 @@ pub(super) async fn page(
             p { "No environments were reported or declared yet." }
         }
         ul.cards {
-            @for environment in environments {
+            @for environment in &environments {
                 @let totals = totals.get(&environment.id).copied().unwrap_or_default();
                 li { (card(&site, &organization, environment, totals, &hours, now)) }
             }
@@ -70,7 +72,7 @@ pub(super) async fn page(
 
 /// Non-compliant environments first, then those of the bootstrap file: a token cannot hide either by reporting many new
 /// environments.
-fn place(environment: &EnvironmentOverview) -> (bool, bool, &str) {
+fn order(environment: &EnvironmentPlace) -> (bool, bool, &str) {
     let is_compliant = environment.compliance != Compliance::NonCompliant;
     (is_compliant, !environment.is_declared, &environment.name)
 }

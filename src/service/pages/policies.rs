@@ -90,7 +90,7 @@ fn rules(name: &str, current: &PolicyVersionSummary) -> Markup {
         section {
             h2 { "Rules of version " (current.version) }
             @match Policy::parse(version, file) {
-                Ok(policy) if policy.rules.is_empty() => p { "No rules: each artifact fulfils the policy." },
+                Ok(policy) if policy.rules.is_empty() => p { "No rules: each artifact fulfills the policy." },
                 Ok(policy) => ol {
                     @for (index, rule) in policy.rules.iter().enumerate() {
                         li id=(format!("rule-{}", index + 1)) { (text(&rule.to_string())) }

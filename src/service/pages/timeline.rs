@@ -191,15 +191,14 @@ fn gap_text(ReportGap { from, to }: ReportGap) -> Markup {
 
 /// Gaps after which the same artifacts were reported.
 fn gaps_within(snapshot: &Snapshot) -> Markup {
-    let at_end = usize::from(snapshot.gap_at_end().is_some());
-    let listed = snapshot.gaps.len() - at_end;
+    let listed: Vec<_> = snapshot.gaps.iter().filter(|gap| !snapshot.is_at_end(gap)).collect();
     html! {
-        @if listed > 0 {
+        @if !listed.is_empty() {
             ul.plain.warning {
-                @for gap in snapshot.gaps.iter().skip(at_end) {
-                    li { (gap_text(*gap)) " The same artifacts were reported before and after." }
+                @for gap in &listed {
+                    li { (gap_text(**gap)) " The same artifacts were reported before and after." }
                 }
-                @let rest = snapshot.gaps_within - i64::try_from(listed).unwrap_or_default();
+                @let rest = snapshot.gaps_within - i64::try_from(listed.len()).unwrap_or_default();
                 @if rest > 0 { li { "and " (count(rest, "earlier gap", "earlier gaps")) } }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::file::Environment;
+use super::file::{Environment, unresolved};
 use super::{Difference, Reconciliation, until};
 use crate::domain::model::{Fingerprint, Timestamp};
 use crate::store::Error;
@@ -12,14 +12,14 @@ use crate::store::transaction::{execute, fetch_all, for_all, insert};
 
 /// The declared limits of an environment.
 #[derive(sqlx::FromRow)]
-struct LimitsRow {
+struct ArtifactLimitsRow {
     name: String,
     #[sqlx(flatten)]
-    limits: Limits,
+    limits: ArtifactLimits,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, sqlx::FromRow)]
-struct Limits {
+struct ArtifactLimits {
     min_artifacts: Option<i64>,
     max_drop_percent: Option<i64>,
 }
@@ -30,12 +30,12 @@ struct OpenAllowance {
     environment: String,
     fingerprint: Fingerprint,
     #[sqlx(flatten)]
-    entry: Entry,
+    entry: AllowanceContent,
 }
 
 /// The columns of an allow-list entry that are compared.
 #[derive(PartialEq, Eq, sqlx::FromRow)]
-struct Entry {
+struct AllowanceContent {
     pattern: Option<String>,
     reason: String,
     author: String,
@@ -43,7 +43,7 @@ struct Entry {
     is_declared: bool,
 }
 
-impl Entry {
+impl AllowanceContent {
     /// What it allows.
     fn subject(&self, artifact: Fingerprint) -> String {
         self.pattern.clone().unwrap_or_else(|| artifact.to_string())
@@ -84,17 +84,17 @@ impl Reconciliation<'_> {
             WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
         const UPDATE: &str =
             "UPDATE environments SET reference_artifacts = NULL WHERE organization = ? AND name IN (?)";
-        let rows: Vec<LimitsRow> = fetch_all!(self.transaction, SELECT, self.organization);
-        let current: BTreeMap<&str, Limits> =
+        let rows: Vec<ArtifactLimitsRow> = fetch_all!(self.transaction, SELECT, self.organization);
+        let current: BTreeMap<&str, ArtifactLimits> =
             rows.iter().map(|row| (row.name.as_str(), row.limits)).collect();
         let declared = environments.iter().map(|Environment { name, min_artifacts, max_drop, .. }| {
             let min_artifacts = min_artifacts.map(i64::from);
-            (name.as_str(), Limits { min_artifacts, max_drop_percent: max_drop.map(i64::from) })
+            (name.as_str(), ArtifactLimits { min_artifacts, max_drop_percent: max_drop.map(i64::from) })
         });
-        let declared: BTreeMap<&str, Limits> = declared.collect();
+        let declared: BTreeMap<&str, ArtifactLimits> = declared.collect();
         let mut restarted = Vec::new();
         for name in current.keys().chain(declared.keys()).copied().collect::<BTreeSet<_>>() {
-            let of = |limits: &BTreeMap<&str, Limits>| limits.get(name).copied().unwrap_or_default();
+            let of = |limits: &BTreeMap<&str, ArtifactLimits>| limits.get(name).copied().unwrap_or_default();
             let (before, after) = (of(&current), of(&declared));
             if before != after {
                 let text =
@@ -120,18 +120,22 @@ impl Reconciliation<'_> {
                 (id, organization, environment, fingerprint, reason, author, expires_at, created_at, is_declared, pattern)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let declared = environments.iter().flat_map(|environment| {
-            environment.allowed.iter().filter_map(|allowance| {
-                let entry = Entry {
+            environment.allowed.iter().map(|allowance| {
+                let entry = AllowanceContent {
                     pattern: allowance.image.as_ref().map(|image| image.as_str().to_owned()),
                     reason: allowance.reason.as_str().to_owned(),
                     author: allowance.author.as_str().to_owned(),
                     expires_at: allowance.expires,
                     is_declared: true,
                 };
-                Some(((environment.name.as_str().to_owned(), allowance.fingerprint()?), entry))
+                let name = environment.name.as_str().to_owned();
+                let artifact =
+                    allowance.fingerprint().ok_or_else(|| unresolved("the artifact of an allowance"));
+                artifact.map(|artifact| ((name, artifact), entry))
             })
         });
-        let declared: BTreeMap<(String, Fingerprint), Entry> = declared.collect();
+        let declared: BTreeMap<(String, Fingerprint), AllowanceContent> =
+            declared.collect::<Result<_, Error>>()?;
         let open: Vec<OpenAllowance> = fetch_all!(self.transaction, SELECT, self.organization);
         let open = open.into_iter().map(|OpenAllowance { id, environment, fingerprint, entry }| {
             (id, (environment, fingerprint), entry)
@@ -146,7 +150,7 @@ impl Reconciliation<'_> {
         }
         for ((environment, artifact), entry) in inserted {
             let subject = entry.subject(artifact);
-            let Entry { pattern, reason, author, expires_at, is_declared } = entry;
+            let AllowanceContent { pattern, reason, author, expires_at, is_declared } = entry;
             execute!(
                 self.transaction,
                 INSERT,

@@ -2,7 +2,8 @@
 
 use sqlx::types::Uuid;
 
-use super::{Difference, Reconciliation, file};
+use super::file::{self, unresolved};
+use super::{Difference, Reconciliation};
 use crate::domain::evidence::identity::{Issuer, SignIn};
 use crate::store::columns::json;
 use crate::store::transaction::execute;
@@ -24,19 +25,19 @@ fn describe(issuer: &Issuer) -> String {
     format!("issuer {name} of {url} for audience {audience}{keys}{sign_in} ({})", rules.join("; "))
 }
 
-fn stored(declared: &file::Issuer) -> Issuer {
+fn stored(declared: &file::Issuer) -> Result<Issuer, Error> {
     let sign_in = declared.sign_in.as_ref().map(|file::SignIn { scopes, max_age, .. }| SignIn {
         scopes: scopes.clone(),
         max_age: max_age.map(|span| span.0),
     });
-    Issuer {
+    Ok(Issuer {
         name: declared.name.clone(),
         url: declared.url.clone(),
-        audience: declared.audience.clone().unwrap_or_default(),
+        audience: declared.audience.clone().ok_or_else(|| unresolved("the audience of an issuer"))?,
         jwks: declared.jwks.as_ref().map(|jwks| jwks.keys.clone()),
         sign_in,
         rules: declared.rules.clone(),
-    }
+    })
 }
 
 impl Reconciliation<'_> {
@@ -45,7 +46,9 @@ impl Reconciliation<'_> {
             "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
         let open = self.transaction.issuers(Some(self.organization)).await?.into_iter();
         let open = open.map(|stored| (stored.id, stored.issuer.name.clone(), stored.issuer)).collect();
-        let declared = issuers.iter().map(|issuer| (issuer.name.clone(), stored(issuer))).collect();
+        let declared =
+            issuers.iter().map(|issuer| stored(issuer).map(|stored| (issuer.name.clone(), stored)));
+        let declared = declared.collect::<Result<_, Error>>()?;
         let Difference { closed, inserted } = Difference::new(open, declared);
         self.close("issuers", closed.iter().map(|(id, ..)| *id).collect()).await?;
         for (_, _, issuer) in &closed {

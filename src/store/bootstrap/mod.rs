@@ -148,7 +148,7 @@ impl Reconciliation<'_> {
 
     /// For a change of what conditions of policies and trails depend on.
     async fn mark_environments_with_policies(&mut self) -> Result<(), Error> {
-        for environment in self.transaction.environments_with_policies(self.organization, false).await? {
+        for environment in self.transaction.environments_with_policies(self.organization).await? {
             self.mark_for_evaluation(&environment);
         }
         Ok(())
@@ -249,7 +249,7 @@ impl Transaction {
             }
         }
         let tokens = plan.organizations.iter().flat_map(|declared| &declared.tokens);
-        let hashes: BTreeSet<Fingerprint> = tokens.filter_map(|token| token.sha256).collect();
+        let hashes: BTreeSet<Fingerprint> = tokens.map(file::Token::hash).collect::<Result<_, Error>>()?;
         let mut missing = Vec::new();
         for declared in &plan.organizations {
             // The file wins: a token that it declares replaces one that was created at runtime.
@@ -257,7 +257,7 @@ impl Transaction {
                 hashes.contains(&token.sha256) || declared.tokens.iter().any(|other| other.name == token.name)
             };
             let mut kept = self.reconciliation(declared.name.as_str(), now, &mut journal);
-            let tokens = kept.declared_tokens(declared);
+            let tokens = kept.declared_tokens(declared)?;
             missing.push(kept.close_tokens(tokens, is_replaced).await?);
         }
         for (declared, missing) in plan.organizations.iter().zip(missing) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Reconciliation;
-use super::file::{Environment, Policy};
+use super::file::{Environment, Policy, unresolved};
 use crate::domain::model::PolicyName;
 use crate::store::Error;
 use crate::store::policies::{CurrentPolicy, NewPolicy};
@@ -31,7 +31,7 @@ impl Reconciliation<'_> {
                 name: policy.name.as_str(),
                 description: policy.description.as_str(),
                 comment: "",
-                content: policy.text.as_deref().unwrap_or_default(),
+                content: policy.text.as_deref().ok_or_else(|| unresolved("the text of a policy"))?,
                 needs_trails: policy.needs_trails,
                 is_declared: true,
                 created_by: BOOTSTRAP,

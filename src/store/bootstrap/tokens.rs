@@ -7,12 +7,12 @@ use crate::store::access::Token;
 
 impl Reconciliation<'_> {
     /// The tokens that the file declares.
-    pub(super) fn declared_tokens(&self, declared: &Organization) -> Vec<Token> {
-        let tokens = declared.tokens.iter().filter_map(|token| {
-            Some(Token {
+    pub(super) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
+        let tokens = declared.tokens.iter().map(|token| {
+            token.hash().map(|sha256| Token {
                 organization: self.organization.to_owned(),
                 name: token.name.clone(),
-                sha256: token.sha256?,
+                sha256,
                 role: token.role,
                 scope: token.scope(),
                 can_create: token.create,

@@ -84,7 +84,7 @@ impl Transaction {
             let id = id.to_string();
             let record =
                 ChangeRecord { id: &id, organization: &organization, environment: name, at, change: &change };
-            let record_hash = record_hash(&record.to_json());
+            let record_hash = record_hash(&serde_json::json!(record));
             entries.push((organization, NewEntry { at, kind: Kind::Environment, id, record_hash }));
         }
         Ok(entries)

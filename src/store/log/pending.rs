@@ -72,7 +72,7 @@ impl PendingLog {
     }
 
     /// Adds a removal by the retention.
-    pub(in crate::store) fn removal(&mut self, organization: &str, removal: Removal, now: Timestamp) {
+    pub(in crate::store) fn removal(&mut self, organization: &str, removal: &Removal, now: Timestamp) {
         let (at, kind, id) = (now.micros(), Kind::Removal, removal.id());
         let record_hash = record_hash(&removal.record());
         self.removals.push((organization.to_owned(), NewEntry { at, kind, id, record_hash }));

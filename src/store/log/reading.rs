@@ -160,7 +160,7 @@ impl Reader {
         entry: Entry,
     ) -> Result<RecordedEntry, Error> {
         let mut is_attachment_removed = false;
-        let record = match Kind::parse(&entry.kind) {
+        let record = match entry.kind.parse::<Kind>().ok() {
             Some(Kind::Start) => Some(start_record(organization)),
             Some(Kind::Removal) => Removal::parse(&entry.id).map(|removal| removal.record()),
             Some(Kind::Environment) => self.environment(transaction, organization, &entry).await?,
@@ -207,7 +207,7 @@ impl Reader {
         let change = transaction.environment_change(organization, id, entry.at).await;
         let record = change.map(|change| {
             let (id, environment, at) = (&entry.id, &row.name, entry.at);
-            ChangeRecord { id, organization, environment, at, change: &change }.to_json()
+            json!(ChangeRecord { id, organization, environment, at, change: &change })
         });
         readable(record).map(Some)
     }

@@ -1,4 +1,4 @@
-//! Overloaded API servers, and servers with a wrong clock. The daemon honours Retry-After up to a limit, and uses its
+//! Overloaded API servers, and servers with a wrong clock. The daemon honors Retry-After up to a limit, and uses its
 //! own clock.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -43,7 +43,7 @@ async fn overloaded_api_server_is_retried_until_it_responds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retry_after_of_the_api_server_is_honoured() {
+async fn retry_after_of_the_api_server_is_honored() {
     let (cluster, gate) = (shop(20), gate_with_service().await);
     let daemon = start_with_faults(&cluster, &gate, [first_n(2, Fault::Overloaded(Some(1)))]).await;
     let times = request_times(&cluster);

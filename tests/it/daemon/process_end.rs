@@ -224,9 +224,9 @@ async fn unavailable_or_silent_service_does_not_delay_the_exit() {
         cluster.add(web(1));
         daemon.wait_for_pods(2).await;
         daemon.signal(Signal::SIGTERM);
-        let signalled = Instant::now();
+        let signaled = Instant::now();
         let log = shut_down(daemon).await;
-        assert!(signalled.elapsed() < Duration::from_secs(10), "{fault:?}: {:?}", signalled.elapsed());
+        assert!(signaled.elapsed() < Duration::from_secs(10), "{fault:?}: {:?}", signaled.elapsed());
         assert_eq!(gate.accepted("prod").len(), 1);
         let last = log.iter().rfind(|line| line.starts_with("WARN prod: ")).unwrap();
         let (_, cause) = last.split_once("shutting down with unreported changes after ").unwrap();

@@ -21,7 +21,7 @@ use crate::daemon::{
 use crate::fake::proxy::{FaultKinds, Proxy, fault_names, total_faults};
 use fastrand::Rng;
 
-/// Enough for every fault to occur; `.ci/run` runs 40.
+/// Enough for every fault to occur; the nightly workflow runs 200.
 const SEEDS: Range<u64> = 0..12;
 
 /// Several times the bytes of a list.

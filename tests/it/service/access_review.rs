@@ -33,7 +33,7 @@ fn tokens(ways: &Value) -> Vec<Vec<&str>> {
         .collect()
 }
 
-async fn review_lists_the_tokens_that_may_fulfil_each_requirement(database: Database) {
+async fn review_lists_the_tokens_that_may_fulfill_each_requirement(database: Database) {
     let service = start(database).await;
     let review = service.get(ADMIN, REVIEW).await.expect(200).json();
     // The expired token of role admin is not listed.
@@ -91,6 +91,6 @@ async fn review_is_a_page_and_a_command_for_admins(database: Database) {
 }
 
 super::on_both!(
-    review_lists_the_tokens_that_may_fulfil_each_requirement,
+    review_lists_the_tokens_that_may_fulfill_each_requirement,
     review_is_a_page_and_a_command_for_admins,
 );

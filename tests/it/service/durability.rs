@@ -421,7 +421,7 @@ fn empty_variable_is_unset() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
-async fn sslmode_is_honoured_and_wrong_password_is_redacted() {
+async fn sslmode_is_honored_and_wrong_password_is_redacted() {
     let database = Database::postgres().await;
     let url = database.url();
     let tls = database.rows("SELECT setting FROM pg_settings WHERE name = 'ssl'").await == ["on"];

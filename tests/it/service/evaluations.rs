@@ -147,7 +147,7 @@ async fn large_environment_is_evaluated_in_parts(database: Database) {
 async fn change_prolongs_the_evaluation_of_a_large_environment(database: Database) {
     let service = TestService::start(database).await;
     report_large(&service).await;
-    put(&service, ADMIN, "rules", "provenance: {required: true}").await.expect(201);
+    put(&service, ADMIN, "rules", "trail-compliance: {required: true}").await.expect(201);
     attach(&service, "prod", &["rules"]).await.expect(200);
     assert_eq!(evaluated(&service).await, "1000");
     put_form(&service, ADMIN, "/flows/acme/template_file", &json!({"name": "cart"}), Some("version: 1"))

@@ -12,7 +12,7 @@ use supercargo::domain::model::Timestamp;
 use supercargo::domain::retry::Backoff;
 use supercargo::service::notify::signature;
 use supercargo::service::{Clock, Delivery, Limits};
-use supercargo::store::outbox::LeasedNotification;
+use supercargo::store::outbox::{FailedAttempt, LeasedNotification};
 use supercargo::store::{Store, Timeouts};
 use tokio_util::sync::CancellationToken;
 
@@ -523,7 +523,8 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
             attempts: 1,
             merged_events: 0,
         };
-        transaction.record_failure(&leased, "no", now, now, now).await.unwrap();
+        let failed = FailedAttempt { at: now, retry_at: now, drop_before: now };
+        transaction.record_failure(&leased, "no", failed).await.unwrap();
         transaction.commit().await.unwrap();
     };
     // Both replicas begin while the target is locked.

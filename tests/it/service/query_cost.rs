@@ -166,6 +166,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "trails of an artifact": read,
             |t| t.trails("acme", of_artifact, Page::default(), |_, _| String::new(), now);
         "page: environment": read, |t| t.environment_overview("acme", "prod");
+        "page: cards": read, |t| t.environments_by_id("acme", &[prod.id]);
         "page: totals": read, |t| t.running_totals("acme", [prod.id]);
         "page: running pods": read, |t| t.pod_groups("acme", prod.id, None, "");
         "page: earlier pods": read, |t| t.pod_groups("acme", prod.id, Some(started), "");

@@ -181,7 +181,7 @@ impl TestService {
         let invitation = options.invites.then(|| service.invite(READER, Duration::from_mins(10)).unwrap());
         let shutdown = CancellationToken::new();
         let (reload, mut reloads) = mpsc::channel(1);
-        let task = tokio::spawn(service.run(shutdown.clone(), move |cx| reloads.poll_recv(cx)));
+        let task = tokio::spawn(service.run(shutdown.clone(), async move || reloads.recv().await));
         let http = client(&options).build().unwrap();
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         let (base, admin) = (format!("{scheme}://{base}"), format!("http://{admin}"));
@@ -198,7 +198,7 @@ impl TestService {
         let shutdown = CancellationToken::new();
         shutdown.cancel();
         let (_reload, mut reloads) = mpsc::channel(1);
-        service.run(shutdown, |cx| reloads.poll_recv(cx)).await.unwrap();
+        service.run(shutdown, async move || reloads.recv().await).await.unwrap();
     }
 
     /// Shuts the service down and returns its database.

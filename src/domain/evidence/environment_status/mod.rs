@@ -28,8 +28,8 @@ pub struct EnvironmentStatus {
 /// A running artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningArtifact {
-    /// The artifact.
-    pub artifact: ReportedArtifact,
+    /// What was reported of it.
+    pub reported: ReportedArtifact,
     /// Its verdict.
     pub verdict: Verdict,
 }
@@ -109,7 +109,7 @@ pub struct Expiry {
 pub struct Requirements<'a> {
     /// The environment; `None` if the policies are evaluated for none.
     pub environment: Option<&'a EnvironmentName>,
-    /// Its policies. An artifact must fulfil all of them.
+    /// Its policies. An artifact must fulfill all of them.
     pub policies: &'a [Arc<Policy>],
     /// Its allow-list.
     pub allowed: &'a AllowList,
@@ -211,14 +211,14 @@ impl Evaluation {
     ) -> Self {
         let no_evidence = Evidence::default();
         let mut expiry = Expiry::default();
-        let running = |(fingerprint, artifact): (Fingerprint, ReportedArtifact)| {
+        let running = |(fingerprint, reported): (Fingerprint, ReportedArtifact)| {
             let verdict = kept.get(&fingerprint).cloned().unwrap_or_else(|| {
                 let evidence = evidence.get(&fingerprint).unwrap_or(&no_evidence);
-                let (verdict, own) = requirements.assess(&fingerprint, &artifact, evidence, now).verdict();
+                let (verdict, own) = requirements.assess(&fingerprint, &reported, evidence, now).verdict();
                 expiry = expiry.earlier(own);
                 verdict
             });
-            (fingerprint, RunningArtifact { artifact, verdict })
+            (fingerprint, RunningArtifact { reported, verdict })
         };
         let artifacts: BTreeMap<_, _> = reported.into_iter().map(running).collect();
         let counts: ComplianceCounts = artifacts.values().map(|running| running.verdict.compliance).collect();

@@ -71,7 +71,7 @@ fn environment_is_evaluated_with_a_reason_for_each_artifact() {
 }
 
 #[test]
-fn artifact_must_fulfil_all_policies() {
+fn artifact_must_fulfill_all_policies() {
     let name = PolicyVersion { name: "rules".to_owned(), version: 2 };
     let named = Policy::parse(name, "{_schema: x/v1, artifacts: {provenance: {required: true}}}").unwrap();
     let both = [policy(true), vec![Arc::new(named)]].concat();

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use crate::domain::model::{Fingerprint, FingerprintHasher};
 
@@ -125,21 +124,15 @@ pub struct ChangeRecord<'a> {
     pub environment: &'a str,
     /// The time of the change, in microseconds of Unix time.
     pub at: i64,
-    /// The change.
+    /// What changed, in the same object.
     #[serde(flatten)]
     pub change: &'a EnvironmentChange,
 }
 
-impl ChangeRecord<'_> {
-    /// As JSON.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        json!(self)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -148,7 +141,7 @@ mod tests {
         let record =
             ChangeRecord { id: "e", organization: "acme", environment: "prod", at: 7, change: &change };
         let expected = json!({"id": "e", "organization": "acme", "environment": "prod", "at": 7});
-        assert_eq!(record.to_json(), expected);
+        assert_eq!(json!(record), expected);
     }
 
     #[test]

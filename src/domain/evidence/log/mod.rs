@@ -110,12 +110,6 @@ words! {
 }
 
 impl Kind {
-    /// The kind with this name; `None` for a kind of a later version.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
-
     /// Whether its rows change: only the last entry of a row matches its record.
     #[must_use]
     pub fn is_revised(self) -> bool {
@@ -204,7 +198,7 @@ impl Removal {
     /// The subject of which an entry's record may be removed; `None` if its record is never removed.
     #[must_use]
     pub fn subject_of(entry: &Entry) -> Option<String> {
-        match Kind::parse(&entry.kind)? {
+        match entry.kind.parse::<Kind>().ok()? {
             Kind::Environment => Some(Self::history(&entry.id)),
             Kind::Audit => Some(Self::AUDIT.to_owned()),
             _ => None,
@@ -273,7 +267,7 @@ mod tests {
     #[test]
     fn kinds_and_removals_round_trip() {
         for kind in Kind::ALL {
-            assert_eq!(Kind::parse(kind.as_str()), Some(kind));
+            assert_eq!(kind.as_str().parse(), Ok(kind));
         }
         let removal = Removal { subject: Removal::history("e"), before: 7 };
         assert_eq!(removal.id(), "history/e/7");

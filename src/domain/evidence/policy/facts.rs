@@ -31,7 +31,7 @@ pub struct Evidence {
     pub approvals: Vec<ApprovalEvidence>,
     /// Authors of the artifact's commits, as `Name <mail>`.
     pub authors: Vec<String>,
-    /// For an index: the evidence with that of each manifest, which must all fulfil a rule. For a manifest: the evidence with
+    /// For an index: the evidence with that of each manifest, which must all fulfill a rule. For a manifest: the evidence with
     /// that of its indexes. Empty for other artifacts.
     pub related: Vec<Evidence>,
     /// In `related`: the platform of the manifest of an index.

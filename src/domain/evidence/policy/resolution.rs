@@ -54,7 +54,7 @@ pub struct Resolution<'a> {
 }
 
 impl Outcome {
-    /// Whether the artifact fulfils the policy as far as this rule is concerned.
+    /// Whether the artifact fulfills the policy as far as this rule is concerned.
     #[must_use]
     pub fn is_fulfilled(self) -> bool {
         self != Self::NotSatisfied
@@ -62,13 +62,13 @@ impl Outcome {
 }
 
 impl PolicyEvaluation<'_> {
-    /// Whether the artifact fulfils the policy.
+    /// Whether the artifact fulfills the policy.
     #[must_use]
     pub fn is_fulfilled(&self) -> bool {
         self.rules.iter().all(|rule| rule.outcome.is_fulfilled())
     }
 
-    /// Why the artifact does not fulfil the policy.
+    /// Why the artifact does not fulfill the policy.
     pub fn reasons(&self) -> impl Iterator<Item = Reason> {
         let rules = self.rules.iter().enumerate();
         rules.flat_map(|(index, evaluated)| {

@@ -26,6 +26,7 @@ const CUSTOM: &str = "custom:";
 /// A rule, serialized as in the interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "most rules are about attestations")]
 pub enum Rule {
     /// A flow must hold the artifact: it was attested or reported there.
     Provenance(FlowRule),
@@ -286,7 +287,7 @@ impl AttestationRule {
         if let Some(age) = self.max_age {
             let seconds = age.as_secs();
             // Ages are shown in days at most.
-            let mut units = UNITS.into_iter().skip(1);
+            let mut units = UNITS.into_iter().filter(|(name, _)| *name != 'w');
             if let Some((name, unit)) = units.find(|(_, unit)| seconds.is_multiple_of(*unit)) {
                 write!(f, ", be at most {}{name} old", seconds / unit)?;
             }

@@ -52,7 +52,7 @@ pub fn compare_artifacts<'a>(
     for (artifact, is) in reported {
         match running.get(artifact) {
             None => started.insert(*artifact, is),
-            Some(was) if was.artifact != *is => changed.insert(*artifact, is),
+            Some(was) if was.reported != *is => changed.insert(*artifact, is),
             Some(_) => None,
         };
     }
@@ -88,9 +88,9 @@ mod tests {
 
     fn between(before: &[(&str, i64, &str, char)], after: &[(&str, i64, &str, char)]) -> [usize; 5] {
         let (before, after) = (reported(before), reported(after));
-        let running: HashMap<_, _> = before.pods.iter().map(|pod| (pod.clone(), ())).collect();
+        let running: HashMap<_, _> = before.pods.iter().cloned().zip(0..).collect();
         let running_artifact =
-            |(fingerprint, artifact)| (fingerprint, RunningArtifact { artifact, verdict: Verdict::UNKNOWN });
+            |(fingerprint, reported)| (fingerprint, RunningArtifact { reported, verdict: Verdict::UNKNOWN });
         let stored = before.artifacts().into_iter().map(running_artifact).collect();
         let now = after.artifacts();
         let (pods, artifacts) = (compare_pods(running, &after), compare_artifacts(&stored, &now));

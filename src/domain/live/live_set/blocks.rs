@@ -9,7 +9,7 @@ use super::block::Block;
 use super::entry::Entry;
 use super::marks::{MAX_PODS, Marks};
 
-/// Blocks below this size are merged with a neighbour if the result is at most half full.
+/// Blocks below this size are merged with a neighbor if the result is at most half full.
 const MIN_PODS: usize = MAX_PODS / 4;
 
 /// The pods of one namespace.
@@ -156,7 +156,7 @@ impl Blocks {
         }
     }
 
-    /// Removes an empty block, or merges a small one with a neighbour.
+    /// Removes an empty block, or merges a small one with a neighbor.
     fn merge_if_small(&mut self, block: usize) {
         let length = |block: usize| self.0.get(block).map(|marked| marked.block.len());
         let Some(own) = length(block) else { return };

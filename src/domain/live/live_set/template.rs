@@ -28,7 +28,7 @@ pub(super) struct Template {
 pub(super) struct Templates {
     all: HashSet<Arc<Template>>,
     swept_at: usize,
-    /// The template of the previous pod: neighbours in a list mostly have the same owner.
+    /// The template of the previous pod: neighbors in a list mostly have the same owner.
     last: Option<Arc<Template>>,
 }
 

@@ -1,4 +1,4 @@
-//! Model checker of the watch state machine: explores every sequence of server behaviours up to a length,
+//! Model checker of the watch state machine: explores every sequence of server behaviors up to a length,
 //! while the pods change at every step, and asserts the invariants after each.
 //!
 //! The live set is a minimal mark and sweep. The server records all of its states, so the expected set is
@@ -43,9 +43,9 @@ enum Response {
     },
 }
 
-/// Behaviour of the server at one step.
+/// Behavior of the server at one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Behaviour {
+enum Behavior {
     Correct,
     Unreachable,
     /// The status of a response, or an ERROR event.
@@ -56,15 +56,15 @@ enum Behaviour {
     Ended,
 }
 
-const REQUEST_BEHAVIOURS: [Behaviour; 5] = [
-    Behaviour::Correct,
-    Behaviour::Unreachable,
-    Behaviour::Error(410),
-    Behaviour::Error(422),
-    Behaviour::Error(500),
+const REQUEST_BEHAVIORS: [Behavior; 5] = [
+    Behavior::Correct,
+    Behavior::Unreachable,
+    Behavior::Error(410),
+    Behavior::Error(422),
+    Behavior::Error(500),
 ];
-const RESPONSE_BEHAVIOURS: [Behaviour; 5] =
-    [Behaviour::Correct, Behaviour::Error(410), Behaviour::Silent, Behaviour::BrokenOff, Behaviour::Ended];
+const RESPONSE_BEHAVIORS: [Behavior; 5] =
+    [Behavior::Correct, Behavior::Error(410), Behavior::Silent, Behavior::BrokenOff, Behavior::Ended];
 
 /// One history and its current state.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ struct History {
     seen: [bool; PODS],
     completions: u32,
     /// For failure messages.
-    trace: Vec<Behaviour>,
+    trace: Vec<Behavior>,
 }
 
 impl Server {
@@ -120,12 +120,12 @@ impl History {
         history
     }
 
-    /// The possible behaviours at the current action. A delay always elapses.
-    fn possible_behaviours(&self) -> &'static [Behaviour] {
+    /// The possible behaviors at the current action. A delay always elapses.
+    fn possible_behaviors(&self) -> &'static [Behavior] {
         match self.action {
-            Action::Send(_) => &REQUEST_BEHAVIOURS,
-            Action::Read { .. } => &RESPONSE_BEHAVIOURS,
-            Action::Wait(_) => &[Behaviour::Correct],
+            Action::Send(_) => &REQUEST_BEHAVIORS,
+            Action::Read { .. } => &RESPONSE_BEHAVIORS,
+            Action::Wait(_) => &[Behavior::Correct],
         }
     }
 
@@ -135,32 +135,32 @@ impl History {
     }
 
     /// Performs one step and asserts the invariants.
-    fn step(&mut self, behaviour: Behaviour) {
-        self.trace.push(behaviour);
+    fn step(&mut self, behavior: Behavior) {
+        self.trace.push(behavior);
         self.server.change();
         let before = self.watch.contact();
-        match (self.action.clone(), behaviour) {
+        match (self.action.clone(), behavior) {
             (Action::Wait(delay), _) => {
                 self.now += delay;
                 self.input(Input::DelayElapsed, None);
             }
-            (Action::Send(request), Behaviour::Correct) => {
+            (Action::Send(request), Behavior::Correct) => {
                 self.server.response = self.response(&request);
                 self.input(Input::ResponseStarted, None);
             }
-            (Action::Send(_), Behaviour::Error(status)) => {
+            (Action::Send(_), Behavior::Error(status)) => {
                 self.input(Input::ErrorStatus { status, retry_after: None }, None);
             }
             (Action::Send(_), _) => self.input(Input::Unreachable, None),
-            (Action::Read { .. }, Behaviour::Correct) => return self.read(),
-            (Action::Read { timeout }, Behaviour::Silent) => {
+            (Action::Read { .. }, Behavior::Correct) => return self.read(),
+            (Action::Read { timeout }, Behavior::Silent) => {
                 self.now += timeout;
                 self.input(Input::Silent, None);
             }
-            (Action::Read { .. }, Behaviour::Error(code)) => {
+            (Action::Read { .. }, Behavior::Error(code)) => {
                 self.input(Input::Event(Event::Error { code, reason: "", retry_after: None }), None);
             }
-            (Action::Read { .. }, Behaviour::Ended) => self.input(Input::Ended, None),
+            (Action::Read { .. }, Behavior::Ended) => self.input(Input::Ended, None),
             (Action::Read { .. }, _) => {
                 if let Response::Page { state, pods } = self.server.response.clone() {
                     for pod in pods.take(1) {
@@ -289,7 +289,7 @@ impl History {
         let before = self.completions;
         self.now += LATEST_RELIST;
         for _ in 0..40 {
-            self.step(Behaviour::Correct);
+            self.step(Behavior::Correct);
             if self.completions > before {
                 return;
             }
@@ -303,14 +303,14 @@ impl History {
             self.clone().assert_recovers();
             return 1;
         }
-        let explore = |&behaviour| {
+        let explore = |&behavior| {
             let mut next = self.clone();
-            next.step(behaviour);
+            next.step(behavior);
             // A delay has one outcome and does not count.
             let is_delay = matches!(self.action, Action::Wait(_));
             next.explore(if is_delay { length } else { length - 1 })
         };
-        self.possible_behaviours().iter().map(explore).sum()
+        self.possible_behaviors().iter().map(explore).sum()
     }
 }
 
@@ -323,8 +323,8 @@ fn invariants_hold_from_the_first_request() {
 #[test]
 fn invariants_hold_during_a_paged_list() {
     let mut history = History::new();
-    for behaviour in [Behaviour::Error(422), Behaviour::Correct, Behaviour::Correct] {
-        history.step(behaviour);
+    for behavior in [Behavior::Error(422), Behavior::Correct, Behavior::Correct] {
+        history.step(behavior);
     }
     assert!(matches!(&history.action, Action::Send(Request::Page { token: Some(_) })));
     history.explore(7);
@@ -334,9 +334,9 @@ fn invariants_hold_during_a_paged_list() {
 fn invariants_hold_during_a_watch() {
     let mut history = History::new();
     while history.completions == 0 {
-        history.step(Behaviour::Correct);
+        history.step(Behavior::Correct);
     }
-    history.step(Behaviour::Correct);
+    history.step(Behavior::Correct);
     history.explore(7);
 }
 
@@ -344,7 +344,7 @@ fn invariants_hold_during_a_watch() {
 fn invariants_hold_during_a_watch_with_due_relist() {
     let mut history = History::new();
     while history.completions == 0 {
-        history.step(Behaviour::Correct);
+        history.step(Behavior::Correct);
     }
     history.now += LATEST_RELIST;
     history.explore(6);

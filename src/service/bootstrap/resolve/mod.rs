@@ -1,4 +1,4 @@
-//! Checks a bootstrap file, and makes a plan for the database and an address book of it.
+//! Checks a bootstrap file, and fills in what it refers to; makes the address book.
 //!
 //! `load` calls it on a blocking thread, since it reads files. Secrets go into the address book, which stays in memory, and
 //! never into the plan.

@@ -33,7 +33,7 @@ pub(super) fn resolve(policies: &mut [file::Policy], place: &str, path: &Path) -
 /// Checks the text of a policy, and fills in what its rules need.
 fn check(policy: &mut file::Policy) -> Result<(), String> {
     let version = PolicyVersion { name: policy.name.as_str().to_owned(), version: 0 };
-    let text = policy.text.as_deref().unwrap_or_default();
+    let text = policy.text.as_deref().ok_or("expected exactly one of text and file")?;
     let parsed = Policy::parse(version, text).map_err(|error| error.to_string())?;
     policy.needs_trails = Needs::new([&parsed]).trails;
     let flows = parsed.rules.into_iter().filter_map(|rule| match rule {

@@ -172,7 +172,7 @@ pub(crate) async fn attest(
     });
     evaluating.audit(audit, at).await?;
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
-    origin::commit(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
+    origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     app.metrics.attestation(passes);
     Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
 }

@@ -8,7 +8,7 @@ use crate::domain::evidence::validity::Validity;
 use crate::domain::model::Timestamp;
 use crate::service::site::Site;
 use crate::store::artifacts::CurrentRun;
-use crate::store::overview::EnvironmentOverview;
+use crate::store::environments::EnvironmentOverview;
 
 /// The stored verdict, and whether it is still valid.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl CurrentStatus {
     pub(crate) fn from_run(run: &CurrentRun, site: &Site, now: Timestamp) -> Self {
         let validity = run.environment.validity(site.silent_after);
         let last_evaluated_at = run.environment.last_evaluated_at;
-        Self { now, validity, stored: run.running.verdict.compliance, last_evaluated_at }
+        Self { now, validity, stored: run.artifact.verdict.compliance, last_evaluated_at }
     }
 
     /// Whether the agent has not reported for longer than `silentAfter`.

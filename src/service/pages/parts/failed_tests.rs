@@ -45,7 +45,7 @@ fn read(file: &[u8], max_bytes: u64) -> FailedTests {
     if !file.starts_with(&[0x1f, 0x8b]) {
         return junit::failed_tests(file, MAX_TESTS).map_or(FailedTests::OtherFormat, FailedTests::Found);
     }
-    let mut archive = tar::Archive::new(GzDecoder::new(file).take(max_bytes));
+    let mut archive = tar::Archive::new(GzDecoder::new(file).take(max_bytes + 1));
     let tests = read_archive(&mut archive);
     if archive.into_inner().limit() == 0 {
         return FailedTests::TooLarge;

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use crate::domain::escape::shortened;
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::model::{Fingerprint, Timestamp};
-use crate::store::overview::RunningTotals;
+use crate::store::environments::RunningTotals;
 
 /// A time in UTC, and how long ago it was.
 pub(crate) fn timestamp_with_age(time: Timestamp, now: Timestamp) -> Markup {
@@ -103,9 +103,8 @@ pub(crate) fn running_totals(RunningTotals { artifacts, pods }: RunningTotals) -
 }
 
 /// A number with its noun.
-pub(crate) fn count(number: impl Display + Copy, one: &str, many: &str) -> String {
-    let number = number.to_string();
-    format!("{number} {}", if number == "1" { one } else { many })
+pub(crate) fn count(number: impl Display + Copy + PartialEq + From<u8>, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1_u8.into() { one } else { many })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) struct RuleResults {
 }
 
 impl RuleResults {
-    /// Number of artifacts that do not fulfil the rule.
+    /// Number of artifacts that do not fulfill the rule.
     pub(crate) fn failures(&self) -> usize {
         self.artifacts.iter().filter(|(outcome, _)| !outcome.is_fulfilled()).count()
     }

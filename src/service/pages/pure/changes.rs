@@ -89,8 +89,7 @@ mod tests {
     use super::*;
     use crate::domain::evidence::event::AffectedArtifact;
     use crate::domain::evidence::notification::{Cause, CauseKind};
-    use crate::domain::model::Trigger;
-    use crate::store::timeline::tests::at;
+    use crate::domain::model::{Timestamp, Trigger};
 
     fn artifact(number: u8) -> Fingerprint {
         Fingerprint::from([number; 32])
@@ -108,7 +107,7 @@ mod tests {
         };
         Content {
             trigger: Trigger::ScaledArtifact,
-            occurred_at: at(0),
+            occurred_at: Timestamp::EPOCH,
             organization: "acme".into(),
             environment: "prod".into(),
             snapshot_index,
@@ -150,8 +149,9 @@ mod tests {
 
     #[test]
     fn truncation_is_counted_in_points_in_time() {
-        let at = |seconds, is_truncated| {
-            (Content { occurred_at: at(seconds), ..scaling(1, &[(1, 1, 2)]) }, is_truncated)
+        let at = |micros, is_truncated| {
+            let occurred_at = Timestamp::from_micros(micros);
+            (Content { occurred_at, ..scaling(1, &[(1, 1, 2)]) }, is_truncated)
         };
         let truncated_to =
             |scalings: &[_]| by_snapshot(Vec::new(), scalings).remove(&1).and_then(|one| one.truncated_to);

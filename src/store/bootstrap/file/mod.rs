@@ -1,8 +1,9 @@
 //! What the bootstrap file declares for an organization.
 //!
-//! The JSON Schema and docs/configuration.md are generated from the doc comments. `service::bootstrap` checks the values,
-//! and fills in what they refer to: the hash of a token, the text of a policy, the keys of an issuer, and the public part
-//! of a target's address.
+//! The JSON Schema and docs/configuration.md are generated from the doc comments. The values are unresolved until
+//! `service::bootstrap::resolve` has checked them and filled in what they refer to or imply: `sha256` of a token; `text`,
+//! `needs_trails` and `flows` of a policy, and a policy for `policy` of an environment; `audience` of an issuer with
+//! sign-in, and the `keys` of its file; and the `address` of a target.
 
 mod action;
 mod approval;
@@ -22,6 +23,7 @@ use crate::domain::model::{
     EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, ShortText, TemplateBody, Text,
     Timestamp,
 };
+use crate::store::Error;
 
 pub use action::{Action, Channel, PublicAddress, Reference, Target};
 pub use approval::{Approval, SignOff};
@@ -196,7 +198,17 @@ pub struct Allowance {
     pub expires: Option<Timestamp>,
 }
 
+/// A value that was not filled in: a defect.
+pub(super) fn unresolved(value: &'static str) -> Error {
+    Error::Serialize(serde::ser::Error::custom(format_args!("{value} is missing")))
+}
+
 impl Token {
+    /// Its hash, which fails for an unresolved token.
+    pub(crate) fn hash(&self) -> Result<Fingerprint, Error> {
+        self.sha256.ok_or_else(|| unresolved("the hash of a token"))
+    }
+
     /// The environments and flows that the role applies to.
     #[must_use]
     pub fn scope(&self) -> Scope {

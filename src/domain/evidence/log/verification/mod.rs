@@ -158,7 +158,7 @@ impl Verifier {
         if entry.sequence != expected {
             return Err(Mismatch::Sequence { expected, actual: entry.sequence });
         }
-        let kind = Kind::parse(&entry.kind);
+        let kind = entry.kind.parse::<Kind>().ok();
         let is_start = kind == Some(Kind::Start);
         let is_other = |organization: &String| is_start && *organization != entry.id;
         if is_start != (expected == 1) || self.organization.as_ref().is_some_and(is_other) {
@@ -256,7 +256,7 @@ impl Verifier {
 
     /// Counts the rows of a record, under the names of [`RowCounts`].
     fn count(&mut self, entry: &Entry, record: &Value) {
-        if Kind::parse(&entry.kind).is_some_and(Kind::is_revised)
+        if entry.kind.parse::<Kind>().is_ok_and(Kind::is_revised)
             && record.get("created_at").and_then(Value::as_i64) != Some(entry.at)
         {
             return;

@@ -16,10 +16,13 @@ const MAX_LOOPS: usize = 2;
 /// Maximum number of steps of one evaluation, and of one evaluation of all conditions of a policy without namespaces.
 pub(super) const MAX_STEPS: u64 = 20_000;
 
-/// The number of steps, as a polynomial of the number of namespaces: fixed ones, those for each namespace, and those for each
-/// pair of namespaces.
+/// The number of steps, as a polynomial of the number of namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Cost([u64; 3]);
+pub(super) struct Cost {
+    fixed: u64,
+    per_namespace: u64,
+    per_pair: u64,
+}
 
 /// The names that an expression uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,30 +40,33 @@ impl Uses {
 }
 
 impl Cost {
-    pub(super) fn plus(self, Self([fixed, by_namespace, by_pair]): Self) -> Self {
-        let Self([own, own_by_namespace, own_by_pair]) = self;
-        Self([
-            own.saturating_add(fixed),
-            own_by_namespace.saturating_add(by_namespace),
-            own_by_pair.saturating_add(by_pair),
-        ])
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            fixed: self.fixed.saturating_add(other.fixed),
+            per_namespace: self.per_namespace.saturating_add(other.per_namespace),
+            per_pair: self.per_pair.saturating_add(other.per_pair),
+        }
     }
 
     /// The cost of repeating this for each namespace. Loops are not nested deeper than two levels.
     fn per_namespace(self) -> Self {
-        let Self([fixed, by_namespace, by_pair]) = self;
-        Self([0, fixed, by_namespace.saturating_add(by_pair)])
+        let per_pair = self.per_namespace.saturating_add(self.per_pair);
+        Self { fixed: 0, per_namespace: self.fixed, per_pair }
     }
 
     fn times(self, count: u64) -> Self {
-        Self(self.0.map(|steps| steps.saturating_mul(count)))
+        Self {
+            fixed: self.fixed.saturating_mul(count),
+            per_namespace: self.per_namespace.saturating_mul(count),
+            per_pair: self.per_pair.saturating_mul(count),
+        }
     }
 
     /// Whether an evaluation with this number of namespaces exceeds the limit.
     pub(super) fn exceeds_limit(self, namespaces: usize) -> bool {
         let n = u64::try_from(namespaces).unwrap_or(u64::MAX);
-        // Horner's method.
-        self.0.iter().rev().fold(0_u64, |steps, own| steps.saturating_mul(n).saturating_add(*own)) > MAX_STEPS
+        let for_one = self.per_pair.saturating_mul(n).saturating_add(self.per_namespace);
+        for_one.saturating_mul(n).saturating_add(self.fixed) > MAX_STEPS
     }
 }
 
@@ -89,7 +95,7 @@ impl Check {
         if depth > MAX_DEPTH {
             return Err(format!("expected at most {MAX_DEPTH} nested levels"));
         }
-        let mut cost = Cost([1, 0, 0]);
+        let mut cost = Cost { fixed: 1, ..Cost::default() };
         let mut add = |check: &mut Self, part: &IdedExpr| {
             cost = cost.plus(check.cost(part, depth + 1)?);
             Ok::<_, String>(())
@@ -99,7 +105,7 @@ impl Check {
             Expr::Literal(_) => {}
             Expr::Ident(name) => {
                 // A comparison with the list compares each of its elements.
-                cost = Cost([1, u64::from(name == "namespaces"), 0]);
+                cost.per_namespace = u64::from(name == "namespaces");
                 self.uses.variables.push(name.clone());
             }
             Expr::Select(select) => add(self, &select.operand)?,

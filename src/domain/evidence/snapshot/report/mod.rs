@@ -326,8 +326,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for ImageDigests<'a> {
                     pairs.push((name, map.next_value()?));
                 }
                 pairs.sort_unstable();
-                let mut neighbours = pairs.iter().zip(pairs.iter().skip(1));
-                if let Some(((name, _), _)) = neighbours.find(|(one, next)| one.0 == next.0) {
+                let mut neighbors = pairs.iter().zip(pairs.iter().skip(1));
+                if let Some(((name, _), _)) = neighbors.find(|(one, next)| one.0 == next.0) {
                     return Err(Error::custom(format!("duplicate image {name:?}")));
                 }
                 Ok(ImageDigests(pairs))

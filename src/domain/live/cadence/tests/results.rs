@@ -84,7 +84,7 @@ fn changes_during_an_outage_are_reported_and_do_not_advance_retries() {
 }
 
 #[test]
-fn retry_after_is_honoured_up_to_five_minutes() {
+fn retry_after_is_honored_up_to_five_minutes() {
     for (failure, retry_after, delay) in [
         (Failure::Transient, Some(seconds(120)), 120_000),
         (Failure::Transient, Some(seconds(3_600)), 300_000),

@@ -37,7 +37,7 @@ fn continuous_changes_are_reported_after_ten_seconds() {
 }
 
 #[test]
-fn debounce_above_ten_seconds_is_honoured() {
+fn debounce_above_ten_seconds_is_honored() {
     let mut story = Story::with_timing(Timing { debounce: Duration::from_secs(15), ..Timing::default() });
     story.send_and_finish(0, ACCEPTED);
     assert_eq!(story.at(20_000).change().until(), 35_000);

@@ -144,7 +144,7 @@ fn relists_back_off_when_every_watch_ends_at_once() {
 }
 
 #[test]
-fn retry_after_is_honoured_up_to_five_minutes() {
+fn retry_after_is_honored_up_to_five_minutes() {
     streaming().then(retry_after(429, 20), "refused: wait 16 s");
     streaming().then(retry_after(503, 100), "refused: wait 100 s");
     streaming().then(retry_after(429, 0), "refused: wait 1 s");

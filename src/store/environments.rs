@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use super::columns::{Json, Micros};
 use super::from_row::all_from_rows;
-use super::transaction::{fetch_for_all, on};
+use super::transaction::{fetch_all, fetch_for_all, on};
 use super::{Error, Transaction};
 use crate::domain::evidence::compliance::Compliance;
 use crate::domain::evidence::reason::Reason;
@@ -51,6 +51,30 @@ pub struct EnvironmentOverview {
     pub has_failed: bool,
 }
 
+/// What decides the place of an environment among those of its organization.
+#[derive(Debug, Clone, sqlx::FromRow)]
+#[expect(missing_docs, reason = "the fields are those of an environment")]
+pub struct EnvironmentPlace {
+    pub id: Uuid,
+    pub name: String,
+    pub compliance: Compliance,
+    pub is_declared: bool,
+}
+
+/// The columns of an [`EnvironmentOverview`].
+const SELECT_OVERVIEWS: &str = "
+    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at,
+           (SELECT s.received_at FROM snapshots s
+            WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
+             AS last_changed_at,
+           e.silent_after, e.compliance, e.absence, e.compliant_until,
+           q.environment IS NOT NULL AS is_queued,
+           CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
+           COALESCE(q.attempts, 0) > 1 AS has_failed
+    FROM environments e
+      LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
+    WHERE e.organization = ";
+
 /// Number of artifacts and pods that run in an environment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunningTotals {
@@ -78,20 +102,8 @@ impl Transaction {
         organization: &str,
         name: Option<&str>,
     ) -> Result<Vec<EnvironmentOverview>, Error> {
-        const SELECT: &str = "
-            SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at,
-                   (SELECT s.received_at FROM snapshots s
-                    WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
-                     AS last_changed_at,
-                   e.silent_after, e.compliance, e.absence, e.compliant_until,
-                   q.environment IS NOT NULL AS is_queued,
-                   CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
-                   COALESCE(q.attempts, 0) > 1 AS has_failed
-            FROM environments e
-              LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
-            WHERE e.organization = ";
         Ok(on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(SELECT);
+            let mut query = sqlx::QueryBuilder::new(SELECT_OVERVIEWS);
             query.push_bind(organization);
             if let Some(name) = name {
                 query.push(" AND e.name = ").push_bind(name);
@@ -107,6 +119,29 @@ impl Transaction {
         name: &str,
     ) -> Result<Option<EnvironmentOverview>, Error> {
         Ok(self.environments(organization, Some(name)).await?.pop())
+    }
+
+    /// What decides the order of an organization's environments.
+    pub async fn environment_places(&mut self, organization: &str) -> Result<Vec<EnvironmentPlace>, Error> {
+        const SELECT: &str =
+            "SELECT id, name, compliance, is_declared FROM environments WHERE organization = $1";
+        Ok(fetch_all!(self, SELECT, organization))
+    }
+
+    /// These environments, in this order.
+    pub async fn environments_by_id(
+        &mut self,
+        organization: &str,
+        ids: &[Uuid],
+    ) -> Result<Vec<EnvironmentOverview>, Error> {
+        let mut rows: Vec<EnvironmentOverview> = fetch_for_all!(
+            self,
+            |query| query.push(SELECT_OVERVIEWS).push_bind(organization).push(" AND e.id IN ("),
+            ids.iter().copied(),
+            ")"
+        );
+        rows.sort_by_key(|row| ids.iter().position(|id| *id == row.id));
+        Ok(rows)
     }
 
     /// What runs in these environments.
