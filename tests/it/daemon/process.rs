@@ -179,6 +179,19 @@ impl Daemon {
         line().unwrap()
     }
 
+    /// The reports begun while the environment was withheld. Needs `RUST_LOG=supercargo=debug`. A report in flight
+    /// when it is withheld may still be accepted.
+    pub fn begun_while_withheld(&self, environment: &str) -> Vec<String> {
+        let has = |line: &String, text: &str| line.contains(&format!("{environment}: {text}"));
+        let log = self.log();
+        assert!(log.iter().any(|line| has(line, "sending a report")), "{log:#?}");
+        let withheld = log.into_iter().skip_while(|line| !has(line, "not reported"));
+        withheld
+            .take_while(|line| !has(line, "no longer withheld"))
+            .filter(|line| has(line, "sending a report"))
+            .collect()
+    }
+
     /// The base URL for health and metrics, read from the log.
     async fn admin(&self) -> String {
         let line = self.wait_for_line("serving probes and metrics on http://").await;
