@@ -19,16 +19,25 @@ RUN [ "$TARGETARCH" = "$(dpkg --print-architecture)" ] || { \
 # Builds the dependencies with an empty program, so that the layer is cached.
 COPY .cargo .cargo/
 COPY Cargo.toml Cargo.lock ./
+COPY crates/agent/Cargo.toml crates/agent/
+COPY crates/client/Cargo.toml crates/client/
+COPY crates/junit/Cargo.toml crates/junit/
+COPY crates/model/Cargo.toml crates/model/
+COPY crates/rules/Cargo.toml crates/rules/
+COPY crates/runtime/Cargo.toml crates/runtime/
+COPY crates/service/Cargo.toml crates/service/
+COPY crates/store/Cargo.toml crates/store/
 # A member of the workspace, which is not built.
 COPY fuzz/Cargo.toml fuzz/
-RUN mkdir src && touch src/lib.rs && echo 'fn main() {}' >src/main.rs && \
+RUN for crate in . crates/* fuzz; do mkdir "$crate/src" && touch "$crate/src/lib.rs"; done && \
+    echo 'fn main() {}' >src/main.rs && \
     scripts/as-released cargo build --locked --profile dist
 
 COPY src src/
-COPY migrations migrations/
+COPY crates crates/
 COPY examples/pods.json examples/
 # cargo compares modification times, and the sources may be older than the build above.
-RUN touch src/lib.rs src/main.rs && \
+RUN touch src/lib.rs src/main.rs crates/*/src/lib.rs && \
     scripts/as-released cargo build --locked --profile dist
 
 COPY LICENSE ./

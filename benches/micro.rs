@@ -8,12 +8,13 @@
 #[path = "support/pods.rs"]
 mod replica_set;
 
+use agent::live::collapse::{Counting, collapse};
+use agent::live::live_set::LiveSet;
+use agent::live::pod::PodView;
+use agent::live::report::Report;
+use agent::live::selection::Selection;
+use client::ReportBody;
 use divan::{AllocProfiler, Bencher, black_box};
-use supercargo::domain::live::collapse::{Counting, collapse};
-use supercargo::domain::live::live_set::LiveSet;
-use supercargo::domain::live::pod::PodView;
-use supercargo::domain::live::report::Report;
-use supercargo::domain::live::selection::Selection;
 
 use self::replica_set::ReplicaSet;
 

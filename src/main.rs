@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
+use runtime::error_causes;
+use runtime::logs;
 use supercargo::cli::{Cli, Exit, Failure, Threads};
-use supercargo::process::error_causes;
-use supercargo::process::logs;
 use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {

@@ -1,10 +1,11 @@
 //! Reports, made by the agent's own code, and attestations of their artifacts.
 
-use supercargo::domain::live::collapse::Counting;
-use supercargo::domain::live::live_set::LiveSet;
-use supercargo::domain::live::pod::PodView;
-use supercargo::domain::live::report::Report;
-use supercargo::domain::live::selection::Selection;
+use agent::live::collapse::Counting;
+use agent::live::live_set::LiveSet;
+use agent::live::pod::PodView;
+use agent::live::report::Report;
+use agent::live::selection::Selection;
+use client::ReportBody;
 
 use super::replica_set::{ReplicaSet, digest};
 

@@ -1,7 +1,7 @@
 //! Deterministic pods of all benches.
 
-use supercargo::domain::live::pod::{ContainerView, PodView};
-use supercargo::domain::model::OwnerReference;
+use agent::live::pod::{ContainerView, PodView};
+use model::OwnerReference;
 
 /// Creation time of every pod, in Unix time.
 pub(crate) const CREATED: i64 = 1_795_257_028;

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| supercargo::fuzzing::image(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| supercargo_fuzz::image(bytes));

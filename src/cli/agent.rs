@@ -13,21 +13,21 @@ use tokio::time::timeout;
 use super::exit::Failure;
 use super::service::Service;
 use super::values::{address, duration, interval};
-use crate::agent::daemon::{self, TrackDeparted};
-use crate::agent::environment::read_config;
-use crate::agent::gather::Source;
-use crate::agent::once::{self, Destination};
-use crate::agent::{EnvironmentConfig, OwnPod, Plan, Summary};
-use crate::api::{self, Client, Deadline};
-use crate::cluster::{self, Access, Cluster, OnInsecure, PodsFile};
-use crate::domain::escape::Escaped;
-use crate::domain::live::collapse::Counting;
-use crate::domain::live::confirmation::Emptiness;
-use crate::domain::live::labels::LabelSelector;
-use crate::domain::live::selection::{Contradiction, Selection};
-use crate::domain::model::{EnvironmentName, NamespaceName};
-use crate::domain::retry::Backoff;
-use crate::process::{error_causes, listener, signals};
+use agent::cluster::{self, Access, Cluster, OnInsecure, PodsFile};
+use agent::daemon::{self, TrackDeparted};
+use agent::environment::read_config;
+use agent::gather::Source;
+use agent::live::collapse::Counting;
+use agent::live::confirmation::Emptiness;
+use agent::live::labels::LabelSelector;
+use agent::live::selection::{Contradiction, Selection};
+use agent::once::{self, Destination};
+use agent::{EnvironmentConfig, OwnPod, Plan, Summary};
+use client::{Client, Deadline};
+use model::escape::Escaped;
+use model::retry::Backoff;
+use model::{EnvironmentName, NamespaceName};
+use runtime::{error_causes, listener, signals};
 
 #[derive(Debug, Args)]
 #[command(
@@ -181,7 +181,7 @@ impl Agent {
     /// Returns the summary of each report of `--once`; none for the daemon.
     pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan()?;
-        let timeouts = api::Timeouts::default().scaled(self.watching.time_scale);
+        let timeouts = client::Timeouts::default().scaled(self.watching.time_scale);
         // Validate the settings before listing the cluster.
         let client = if self.once_only.dry_run {
             None

@@ -8,8 +8,8 @@ use super::exit::Failure;
 use super::read::{Common, decide};
 use super::service::Service;
 use super::values::integer;
-use crate::api::{Operation, Resource};
-use crate::domain::model::FlowName;
+use client::{Operation, Resource};
+use model::FlowName;
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]

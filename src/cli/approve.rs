@@ -8,8 +8,8 @@ use super::exit::Failure;
 use super::fingerprints::digest;
 use super::read::{Common, decide};
 use super::service::Service;
-use crate::api::{Operation, Resource};
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName};
+use client::{Operation, Resource};
+use model::{EnvironmentName, Fingerprint, FlowName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::exit::Failure;
-use crate::api::{Client, Operation};
+use client::{Client, Operation};
 
 /// Sends a change once: it may have been made although its response is lost.
 pub(super) async fn change<T: DeserializeOwned>(

@@ -3,17 +3,16 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use crate::agent::daemon;
-use crate::agent::gather::GatherError;
-use crate::agent::once;
-use crate::api::{self, Client, Resource, RetryError};
-use crate::cluster::ConnectError;
-use crate::domain::retry::StatusClass;
-use crate::process::error_causes;
+use agent::cluster::ConnectError;
+use agent::daemon;
+use agent::gather::GatherError;
+use agent::once;
+use client::{Client, Resource, RetryError};
+use model::retry::StatusClass;
+use runtime::error_causes;
 
 /// Exit codes, a stable part of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "--help describes the codes")]
 pub enum Exit {
     Unexpected = 1,
     Usage = 2,
@@ -62,7 +61,7 @@ impl Failure {
     pub(super) fn request(
         client: &Client,
         about: Resource<'_>,
-        error: impl Into<RetryError<api::Error>>,
+        error: impl Into<RetryError<client::Error>>,
     ) -> Self {
         let error = error.into();
         let hint = error.last().and_then(|error| client.hint(error, about));
@@ -116,14 +115,14 @@ impl From<daemon::Error> for Failure {
     }
 }
 
-impl From<api::Error> for Failure {
-    fn from(error: api::Error) -> Self {
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
         RetryError::from(error).into()
     }
 }
 
-impl From<RetryError<api::Error>> for Failure {
-    fn from(error: RetryError<api::Error>) -> Self {
+impl From<RetryError<client::Error>> for Failure {
+    fn from(error: RetryError<client::Error>) -> Self {
         let exit = error.last().map_or(Exit::Unreachable, exit_of_api);
         Self::new(error, None, exit)
     }
@@ -156,9 +155,9 @@ fn exit_of(error: &once::Error) -> Exit {
     }
 }
 
-fn exit_of_api(error: &api::Error) -> Exit {
+fn exit_of_api(error: &client::Error) -> Exit {
     match error.class() {
-        _ if matches!(error, api::Error::Token(token) if !token.is_transient()) => Exit::Usage,
+        _ if matches!(error, client::Error::Token(token) if !token.is_transient()) => Exit::Usage,
         Some(StatusClass::NotAuthorized) => Exit::NotAuthorized,
         Some(StatusClass::NotFound) => Exit::NotFound,
         Some(StatusClass::Rejected) => Exit::Rejected,

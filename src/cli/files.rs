@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::domain::escape::Escaped;
-use crate::process::files::read_up_to;
+use model::escape::Escaped;
+use runtime::files::read_up_to;
 
 /// A file cannot be read or written.
 #[derive(Debug, thiserror::Error)]

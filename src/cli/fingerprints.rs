@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::files::{self, FileError, quoted};
-use crate::domain::escape::{Escaped, shortened};
-use crate::domain::live::collapse::digest_of;
-use crate::domain::model::Fingerprint;
+use model::Fingerprint;
+use model::escape::{Escaped, shortened};
+use model::image_id::digest_of;
 
 #[derive(Debug, Args)]
 pub(super) struct Fingerprints {

@@ -40,7 +40,7 @@ use clap::builder::Resettable;
 use clap::error::ContextKind;
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::process::logs::{self, Format, Verbosity};
+use runtime::logs::{self, Format, Verbosity};
 
 /// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
 #[derive(Debug, Parser)]

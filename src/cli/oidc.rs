@@ -6,8 +6,8 @@ use clap::ValueEnum;
 use secrecy::SecretString;
 use url::Url;
 
-use crate::api::{BaseUrl, PlainHttp, TokenSource};
-use crate::process::loopback::is_loopback;
+use client::{BaseUrl, PlainHttp, TokenSource};
+use runtime::loopback::is_loopback;
 
 /// The value of `--oidc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

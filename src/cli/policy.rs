@@ -13,10 +13,10 @@ use super::read::Format::{Digest, Reasons, State, Text};
 use super::read::{Column, Common, Objects, client, table, warn};
 use super::service::Service;
 use super::values::time;
-use crate::api::{Operation, Parsed, Resource};
-use crate::domain::escape::Escaped;
-use crate::domain::evidence::policy::MAX_FILE;
-use crate::domain::model::{EnvironmentName, PolicyName, Timestamp};
+use client::{Operation, Parsed, Resource};
+use model::escape::Escaped;
+use model::{EnvironmentName, PolicyName, Timestamp};
+use rules::policy::MAX_FILE;
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]

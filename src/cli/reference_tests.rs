@@ -285,8 +285,8 @@ fn reference() -> String {
         VARIABLES.map(|(name, command, description)| [name, command, description].map(str::to_owned));
     text.push_str(&table(["variable", "command", "description"], variables));
     for (heading, schema) in [
-        ("Keys of the agent's `--config`", crate::agent::environment::schema()),
-        ("Keys of the service's `--bootstrap`", crate::service::bootstrap::schema()),
+        ("Keys of the agent's `--config`", agent::environment::schema()),
+        ("Keys of the service's `--bootstrap`", service::bootstrap::schema()),
     ] {
         write!(text, "\n### {heading}\n\n").unwrap();
         text.push_str(&table(["key", "type", "default", "description"], keys(&schema)));
@@ -318,7 +318,7 @@ fn options_and_keys_have_descriptions() {
     for (commands, OptionRow { option, description, .. }) in options() {
         assert!(!description.is_empty(), "{commands:?} {option}");
     }
-    for schema in [crate::agent::environment::schema(), crate::service::bootstrap::schema()] {
+    for schema in [agent::environment::schema(), service::bootstrap::schema()] {
         for [key, .., description] in keys(&schema) {
             assert!(!description.is_empty(), "{key}");
         }
@@ -334,11 +334,10 @@ fn configuration_page_lists_all_variables() {
     }
     let name = Regex::new(r"\bSUPERCARGO_[A-Z_]*[A-Z]").unwrap();
     let mut named = BTreeMap::new();
-    // `src/fuzzing` is not part of the program.
-    let is_program =
-        |path: &&PathBuf| !path.ends_with(file!()) && !path.starts_with(root().join("src/fuzzing"));
-    for path in sources(&root().join("src")).iter().filter(is_program) {
-        let text = std::fs::read_to_string(path).unwrap();
+    let paths = ["src", "crates"].iter().flat_map(|folder| sources(&root().join(folder)));
+    for path in paths.filter(|path| path.extension().is_some_and(|it| it == "rs") && !path.ends_with(file!()))
+    {
+        let text = std::fs::read_to_string(&path).unwrap();
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
         named.extend(name.find_iter(code).map(|found| (found.as_str().to_owned(), path.clone())));
     }

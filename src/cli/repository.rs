@@ -8,8 +8,8 @@ use super::change::change;
 use super::exit::Failure;
 use super::read::client;
 use super::service::Service;
-use crate::api::{Operation, Resource};
-use crate::domain::model::{Provider, RepositoryName, at_provider};
+use client::{Operation, Resource};
+use model::{Provider, RepositoryName, at_provider};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]

@@ -10,14 +10,14 @@ use url::Url;
 
 use super::exit::{Exit, Failure};
 use super::values::{address, integer, non_empty};
-use crate::domain::escape::quoted_url;
-use crate::process::listener::Bounds;
-use crate::process::machine;
-use crate::process::signals;
-use crate::process::tls::Files;
-use crate::service::bootstrap::BootstrapError;
-use crate::service::{Clock, Limits, Service, Setup, StartError};
-use crate::store::{self, DatabaseUrl, InvalidUrl, Timeouts};
+use model::escape::quoted_url;
+use runtime::listener::Bounds;
+use runtime::machine;
+use runtime::signals;
+use runtime::tls::Files;
+use service::bootstrap::BootstrapError;
+use service::{Clock, Limits, Service, Setup, StartError};
+use store::{DatabaseUrl, InvalidUrl, Timeouts};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

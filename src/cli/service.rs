@@ -9,8 +9,8 @@ use secrecy::SecretString;
 
 use super::oidc::{Oidc, OidcError};
 use super::values::non_empty;
-use crate::api::{self, BaseUrl, PlainHttp, TokenSource};
-use crate::domain::model::{InvalidName, OrganizationName};
+use client::{BaseUrl, PlainHttp, TokenSource};
+use model::{InvalidName, OrganizationName};
 
 /// Options of every command that calls the service, and of its subcommands.
 #[derive(Debug, Default, Args)]
@@ -58,7 +58,7 @@ pub enum ServiceError {
     },
     /// Invalid base URL.
     #[error(transparent)]
-    BaseUrl(#[from] api::InvalidBaseUrl),
+    BaseUrl(#[from] client::InvalidBaseUrl),
     /// Invalid organization name.
     #[error("invalid organization (--org, SUPERCARGO_ORG): {0}")]
     Organization(#[from] InvalidName),
@@ -67,7 +67,7 @@ pub enum ServiceError {
     Oidc(#[from] OidcError),
     /// The client could not be set up.
     #[error(transparent)]
-    Setup(#[from] api::SetupError),
+    Setup(#[from] client::SetupError),
 }
 
 impl Service {
@@ -75,8 +75,8 @@ impl Service {
     pub(super) fn client(
         &self,
         command: &'static str,
-        timeouts: api::Timeouts,
-    ) -> Result<api::Client, ServiceError> {
+        timeouts: client::Timeouts,
+    ) -> Result<client::Client, ServiceError> {
         let missing = |name, option| ServiceError::Missing { name, option };
         let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let base_url = non_empty(self.base_url.as_ref())
@@ -92,14 +92,14 @@ impl Service {
                 .or_else(token_from_environment)
                 .ok_or(missing("token", "--token-file, SUPERCARGO_TOKEN_FILE, SUPERCARGO_TOKEN or --oidc"))?,
         };
-        let setup = api::Setup {
+        let setup = client::Setup {
             base_url,
             organization,
             token,
             ca_file: non_empty(self.ca_file.as_ref()).map(PathBuf::from),
             command,
         };
-        Ok(api::Client::new(setup, timeouts)?)
+        Ok(client::Client::new(setup, timeouts)?)
     }
 }
 

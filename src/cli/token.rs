@@ -12,9 +12,9 @@ use super::read::Format::{Ago, Text};
 use super::read::{Column, Common, client, fields, organization};
 use super::service::Service;
 use super::values::time;
-use crate::api::{Client, Operation, Parsed, Resource};
-use crate::domain::evidence::access::Role;
-use crate::domain::model::{Timestamp, TokenName};
+use client::{Client, Operation, Parsed, Resource};
+use model::access::Role;
+use model::{Timestamp, TokenName};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]

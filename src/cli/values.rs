@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 
-use crate::domain::attestation::provenance::web_url;
-use crate::domain::model::{InvalidText, ShortText, Text, Timestamp};
+use crate::provenance::web_url;
+use model::{InvalidText, ShortText, Text, Timestamp};
 
 /// Treats an empty argument as absent, because a shell expands an unset variable to "".
 pub(super) fn non_empty<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {

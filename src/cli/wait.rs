@@ -13,12 +13,12 @@ use super::fingerprints::Fingerprints;
 use super::output::{ago, now};
 use super::service::Service;
 use super::values::{duration, interval};
-use crate::api::{self, Client, LiveArtifacts, Resource, seed};
-use crate::domain::escape::Escaped;
-use crate::domain::model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
-use crate::domain::retry::{Retryable, StatusClass, retry_after};
-use crate::domain::wait::{ArtifactWait, Missing, RunningArtifact, Until};
-use crate::process::error_causes;
+use client::wait::{ArtifactWait, Missing, RunningArtifact, Until};
+use client::{Client, LiveArtifacts, Resource, seed};
+use model::escape::Escaped;
+use model::retry::{Retryable, StatusClass, retry_after};
+use model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
+use runtime::error_causes;
 
 #[derive(Debug, Args)]
 #[command(
@@ -67,10 +67,10 @@ enum WaitError {
         missing: Vec<Missing>,
         /// Error of the last request, if it failed.
         #[source]
-        last: Option<api::Error>,
+        last: Option<client::Error>,
     },
     #[error("timed out after {} without a response of the service", friendly(.0))]
-    NoResponse(Duration, #[source] Option<api::Error>),
+    NoResponse(Duration, #[source] Option<client::Error>),
     #[error("{} also has a repository {} with other running artifacts", .0.iter().map(Provider::as_str).collect::<Vec<_>>().join(" and "), .1)]
     Ambiguous(Vec<Provider>, RepositoryName),
 }
@@ -78,7 +78,7 @@ enum WaitError {
 impl Wait {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        let client = self.service.client("wait", api::Timeouts::default()).map_err(Failure::usage)?;
+        let client = self.service.client("wait", client::Timeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
         let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone());
         let start = Instant::now();
@@ -130,7 +130,7 @@ impl Wait {
         }
     }
 
-    async fn request(&self, client: &Client) -> Result<LiveArtifacts, api::Error> {
+    async fn request(&self, client: &Client) -> Result<LiveArtifacts, client::Error> {
         client.live_artifacts(&self.repository, self.provider.as_ref()).await.map(|live| live.value)
     }
 
@@ -180,7 +180,12 @@ impl Wait {
         Ok(())
     }
 
-    fn timed_out(&self, client: &Client, missing: Option<&[Missing]>, last: Option<api::Error>) -> Failure {
+    fn timed_out(
+        &self,
+        client: &Client,
+        missing: Option<&[Missing]>,
+        last: Option<client::Error>,
+    ) -> Failure {
         let within = self.timeout;
         if let Some(missing) = missing {
             let silent = missing.iter().find_map(|missing| match missing {
@@ -215,8 +220,8 @@ impl Wait {
 }
 
 /// Whether the repository is unknown, or another kind of server responded.
-fn is_unknown(error: &api::Error) -> bool {
-    error.class() == Some(StatusClass::NotFound) || matches!(error, api::Error::UnexpectedResponse { .. })
+fn is_unknown(error: &client::Error) -> bool {
+    error.class() == Some(StatusClass::NotFound) || matches!(error, client::Error::UnexpectedResponse { .. })
 }
 
 /// Formats a duration as the option accepts it: `10m`.

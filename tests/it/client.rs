@@ -1,8 +1,8 @@
 //! The API client against a fake service: the requests that it sends and the responses that it accepts.
 
+use client::{Attachment, BaseUrl, Client, Error, PlainHttp, Setup, Timeouts, TokenSource};
 use secrecy::SecretString;
 use serde_json::json;
-use supercargo::api::{Attachment, BaseUrl, Client, Error, PlainHttp, Setup, Timeouts, TokenSource};
 
 use crate::fake::{Reply, Server};
 use crate::program::TOKEN;

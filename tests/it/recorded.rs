@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use supercargo::cluster::{PodsFile, Unreadable};
-use supercargo::domain::live::collapse::{Counting, collapse};
-use supercargo::domain::live::pod::PodView;
+use agent::cluster::{PodsFile, Unreadable};
+use agent::live::collapse::{Counting, collapse};
+use agent::live::pod::PodView;
 
 use crate::fake::kube::fixture_path;
 

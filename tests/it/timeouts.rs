@@ -4,14 +4,14 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-use supercargo::api::{self, BaseUrl, PlainHttp, TokenSource};
-use supercargo::cluster::{self, Access, Cluster};
-use supercargo::domain::live::collapse::Counting;
-use supercargo::domain::live::live_set::LiveSet;
-use supercargo::domain::live::pod::PodView;
-use supercargo::domain::live::report::Report;
-use supercargo::domain::live::selection::Selection;
-use supercargo::domain::retry::Retryable;
+use agent::cluster::{self, Access, Cluster};
+use agent::live::collapse::Counting;
+use agent::live::live_set::LiveSet;
+use agent::live::pod::PodView;
+use agent::live::report::Report;
+use agent::live::selection::Selection;
+use client::{BaseUrl, PlainHttp, ReportBody, TokenSource};
+use model::retry::Retryable;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, fixture_path, kubeconfig};
 use crate::fake::{Reply, Server};
@@ -63,7 +63,7 @@ fn silent_api_server_times_out_before_and_during_the_response() {
 }
 
 /// Reports 1,000 copies of each recorded pod to this URL.
-fn report(url: &str, timeouts: api::Timeouts) -> Result<api::Accepted, api::Error> {
+fn report(url: &str, timeouts: client::Timeouts) -> Result<client::Accepted, client::Error> {
     let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
     let file = cluster::PodsFile::Path(fixture_path("pod-list.json"));
     let mut apply = |pod: Result<PodView, cluster::Unreadable>| {
@@ -77,14 +77,14 @@ fn report(url: &str, timeouts: api::Timeouts) -> Result<api::Accepted, api::Erro
     file.read(&mut apply).unwrap();
     let report = Report::new(live_set.snapshot(0, vec![]));
     assert!(report.content_length() > 4 * 1024 * 1024, "must exceed the buffers of a connection");
-    let setup = api::Setup {
+    let setup = client::Setup {
         base_url: BaseUrl::parse(url, PlainHttp::LoopbackOnly).unwrap(),
         organization: "acme".parse().unwrap(),
         token: TokenSource::Variable("t".into()),
         ca_file: None,
         command: "test",
     };
-    let client = api::Client::new(setup, timeouts).unwrap();
+    let client = client::Client::new(setup, timeouts).unwrap();
     block_on(client.report_k8s(&"prod".parse().unwrap(), &report))
 }
 
@@ -99,7 +99,7 @@ fn stalled_upload_times_out() {
         // Keep the connection open and unread until the client gives up.
         let _ = is_done.recv();
     });
-    let timeouts = api::Timeouts { stall: SHORT, ..api::Timeouts::default() };
+    let timeouts = client::Timeouts { stall: SHORT, ..client::Timeouts::default() };
     let error = report(&url, timeouts).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("timed out after 50ms"), "{error}");
     drop(done);
@@ -133,6 +133,6 @@ fn upload_within_connection_buffers_does_not_count_as_stalled() {
         connection.read_exact(&mut vec![0; last]).unwrap();
         connection.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n").unwrap();
     });
-    report(&url, api::Timeouts { stall, response: LONG, ..api::Timeouts::default() }).unwrap();
+    report(&url, client::Timeouts { stall, response: LONG, ..client::Timeouts::default() }).unwrap();
     service.join().unwrap();
 }

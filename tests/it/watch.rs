@@ -7,10 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use supercargo::cluster::{Access, Cluster, EventType, Timeouts, WatchEvent};
-use supercargo::domain::live::pod::PodView;
-use supercargo::domain::live::watch::{RestartReason, Timing};
-use supercargo::domain::retry::Backoff;
+use agent::cluster::{Access, Cluster, EventType, Timeouts, WatchEvent};
+use agent::live::pod::PodView;
+use agent::live::watch::{RestartReason, Timing};
+use model::retry::Backoff;
 use tokio::sync::Notify;
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf};

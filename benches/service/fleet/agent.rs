@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use agent::live::cadence::{
+    BeginResult, Cadence, Draft, Failure, Knowledge, Step, Timing, UploadResult, View,
+};
+use agent::live::departed_pods::Contents;
+use agent::live::departure::Revision;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::StatusCode;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::RETRY_AFTER;
 use hyper_util::rt::TokioIo;
+use model::retry::{StatusClass, classify, retry_after};
 use rustls::ClientConfig;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use supercargo::domain::live::cadence::{
-    BeginResult, Cadence, Draft, Failure, Knowledge, Step, Timing, UploadResult, View,
-};
-use supercargo::domain::live::departed_pods::Contents;
-use supercargo::domain::live::departure::Revision;
-use supercargo::domain::retry::{StatusClass, classify, retry_after};
 use tokio::net::TcpSocket;
 use tokio::sync::Notify;
 use tokio::time::{sleep_until, timeout};

@@ -108,7 +108,7 @@ metadata:
 {{- default (get (dict "http" "80" "https" "443" "socks5" "1080") $url.scheme) $port -}}
 {{- end -}}
 
-{{/* Scope of the agent's lists, as JSON; same rules as src/domain/live/selection.rs. `namespaces`: all namespaces if each is
+{{/* Scope of the agent's lists, as JSON; same rules as crates/agent/src/live/selection.rs. `namespaces`: all namespaces if each is
      named exactly, otherwise empty for the whole cluster. `named`: namespaces to look up, except those of environments with
      allowEmpty. `labels`: whether the labels of namespaces are read. */}}
 {{- define "supercargo.scope" -}}

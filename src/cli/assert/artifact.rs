@@ -4,13 +4,13 @@ use clap::{ArgGroup, Args};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::read::Format::{Compliant, Digest, Text};
 use crate::cli::read::{Column, Common, Objects, at, client, items, reason_text, table, text};
 use crate::cli::service::Service;
-use crate::domain::model::{EnvironmentName, FlowName, PolicyName};
+use client::{Operation, Parsed, Resource};
+use model::{EnvironmentName, FlowName, PolicyName};
 
 #[derive(Debug, Args)]
 #[command(

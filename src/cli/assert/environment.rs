@@ -4,14 +4,14 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Cell;
 use crate::cli::read::Format::{Custom, Digest, ReasonsOfSnapshot, Text};
 use crate::cli::read::{Column, Common, Objects, at, client, table, warn};
 use crate::cli::service::Service;
-use crate::domain::escape::Escaped;
-use crate::domain::model::EnvironmentSnapshot;
+use client::{Operation, Parsed, Resource};
+use model::EnvironmentSnapshot;
+use model::escape::Escaped;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-use crate::domain::attestation::provenance::{
+use crate::provenance::{
     CommitMismatch, Fact, Facts, Found, Source, facts_from_ci, facts_from_commit, merge, repository_page,
 };
-use crate::domain::escape::Escaped;
-use crate::domain::model::{InvalidName, Provider, RepositoryName, is_commit_hash};
-use crate::process::{error_causes, git};
+use model::escape::Escaped;
+use model::{InvalidName, Provider, RepositoryName, is_commit_hash};
+use runtime::{error_causes, git};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Provenance (default: from the working copy and the CI system)")]

@@ -6,9 +6,9 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::cli::files::{self, FileError, quoted};
-use crate::domain::escape::{Escaped, shortened};
-use crate::domain::live::collapse::digest_of;
-use crate::domain::model::{Fingerprint, ImageIndex, InvalidImageIndex, MAX_INDEX};
+use model::escape::{Escaped, shortened};
+use model::image_id::digest_of;
+use model::{Fingerprint, ImageIndex, InvalidImageIndex, MAX_INDEX};
 
 #[derive(Debug, Args)]
 pub(super) struct ImageFiles {

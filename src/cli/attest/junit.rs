@@ -10,21 +10,21 @@ use serde_json::{Map, Value, json};
 use super::facts::ProvenanceOptions;
 use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
-use crate::api::{self, Attachment, Client, Deadline, Operation, Resource, RetryError};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{self, FileError, quoted};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, details};
 use crate::cli::service::Service;
 use crate::cli::values::{duration, named_url, pair, short_text, text};
-use crate::domain::attestation::provenance::{Fact, Facts, Provenance};
-use crate::domain::escape::{Escaped, shortened};
-use crate::domain::evidence::verdict;
-use crate::domain::model::{
+use crate::provenance::{Fact, Facts, Provenance};
+use client::{Attachment, Client, Deadline, Operation, Resource, RetryError};
+use model::escape::{Escaped, shortened};
+use model::retry::{Backoff, StatusClass};
+use model::{
     AnyJson, AttestationFields, FlowName, FreeForm, InvalidObject, JunitAttestation, JunitFields,
     JunitResult, ShortText, Text, TrailName, pluralize,
 };
-use crate::domain::retry::{Backoff, StatusClass};
+use rules::verdict;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -117,7 +117,7 @@ impl Junit {
         let client = if self.dry_run {
             None
         } else {
-            Some(service.client("attest", api::Timeouts::default()).map_err(Failure::usage)?)
+            Some(service.client("attest", client::Timeouts::default()).map_err(Failure::usage)?)
         };
         let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
         let facts = self.provenance.gather();
@@ -250,14 +250,14 @@ impl Junit {
         let data = serde_json::to_string(attestation).map_err(Failure::unexpected)?;
         let deadline = Deadline::after(self.timeout, Backoff::default());
         let about = Resource::Flow(self.flow.as_str());
-        let failure = |error: RetryError<api::Error>| Failure::request(client, about, error);
+        let failure = |error: RetryError<client::Error>| Failure::request(client, about, error);
         for (index, document) in &image.indexes {
             let operation = Operation::new(about, &["artifacts", self.flow.as_str(), "image-index"]);
             let body = json!({"fingerprint": index, "document": document});
             let record =
                 async || client.change::<Value>(Method::POST, &operation, Some(&body)).await.map(drop);
             match deadline.retry("the image index", record).await {
-                Err(error) if error.last().and_then(api::Error::class) == Some(StatusClass::NotFound) => {
+                Err(error) if error.last().and_then(client::Error::class) == Some(StatusClass::NotFound) => {
                     tracing::warn!(
                         "the service does not record image indexes: only the attested digests count"
                     );

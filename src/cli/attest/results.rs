@@ -12,11 +12,11 @@ use flate2::write::GzEncoder;
 use flate2::{Compression, GzBuilder};
 use walkdir::WalkDir;
 
-use crate::api::Attachment;
 use crate::cli::files::{FileError, quoted};
-use crate::domain::attestation::junit::{self, CountMismatch, JunitError, Problem};
-use crate::domain::model::{JunitResult, Text};
-use crate::process::files::read_up_to;
+use client::Attachment;
+use junit::{self, CountMismatch, JunitError, Problem};
+use model::{JunitResult, Text};
+use runtime::files::read_up_to;
 
 /// Maximum size of a file of results, in bytes.
 const MAX_RESULTS: u64 = 64 * 1024 * 1024;

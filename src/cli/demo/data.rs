@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
 
 use super::error::{DemoError, Result};
-use crate::domain::model::Fingerprint;
+use model::Fingerprint;
 
 /// Organization in the bootstrap file.
 pub(super) const ORGANIZATION: &str = "acme";
@@ -217,7 +217,7 @@ fn minutes<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::attestation::junit;
+    use junit;
 
     #[test]
     fn history_is_in_order_and_names_known_images_and_authors() {

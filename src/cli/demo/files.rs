@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::error::{DemoError, Result};
-use crate::process::files::{Existing, Readers, write_atomically};
+use runtime::files::{Existing, Readers, write_atomically};
 
 pub(super) const BOOTSTRAP: &str = "bootstrap.yaml";
 pub(super) const SIGNING_KEY: &str = "signing.pem";

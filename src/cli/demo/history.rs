@@ -19,8 +19,8 @@ use super::files::{BOOTSTRAP, Files};
 use super::pods::Pods;
 use super::receiver::Targets;
 use super::runner::Runner;
-use crate::api::{Operation, Resource};
-use crate::service::Clock;
+use client::{Operation, Resource};
+use service::Clock;
 
 /// The start of the history, in minutes before the demo.
 const START: u64 = 48 * 60;

@@ -28,11 +28,11 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::exit::Failure;
-use crate::process::listener::Bounds;
-use crate::process::{signals, signing};
-use crate::service::random::random;
-use crate::service::{Clock, Delivery, Limits, Service, Setup};
-use crate::store::Timeouts;
+use runtime::listener::Bounds;
+use runtime::{signals, signing};
+use service::random::random;
+use service::{Clock, Delivery, Limits, Service, Setup};
+use store::Timeouts;
 
 use self::data::{Attest, Data, junit_xml};
 use self::error::{Ended, Result};

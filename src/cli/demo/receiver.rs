@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 use super::data::ChatState;
 use super::error::Result;
 use super::files::Files;
-use crate::domain::evidence::notification::Content;
-use crate::process::listener::{self, Bounds};
-use crate::service::notify::signature::{ID, SIGNATURE, verify};
-use crate::service::random::random;
+use rules::notification::Content;
+use runtime::listener::{self, Bounds};
+use service::notify::signature::{ID, SIGNATURE, verify};
+use service::random::random;
 
 /// Capacity of the queue of received notifications; further requests wait.
 const MAX_QUEUED: usize = 64;
@@ -128,7 +128,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::service::notify::signature::sign;
+    use service::notify::signature::sign;
 
     const BODY: &str = r#"{"schema_version": 1, "id": "n1", "action": {"number": 1, "name": "a"},
         "trigger": "ON_COMPLIANT_ENV", "occurred_at": 1.5, "organization": "acme", "environment": "storefront",

@@ -6,10 +6,10 @@ use std::pin::Pin;
 
 use super::data::ORGANIZATION;
 use super::error::{Ended, Result};
-use crate::agent::Summary;
-use crate::api::{Client, Timeouts};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
+use agent::Summary;
+use client::{Client, Timeouts};
 
 /// The result of a command: the summary of each report, or its failures.
 pub(in crate::cli) type CommandResult =

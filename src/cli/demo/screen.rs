@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::io::{self, Stdout, Write};
 
 use crate::cli::output::{Table, terminal_width};
-use crate::process::logs::is_colored;
+use runtime::logs::is_colored;
 
 /// The width where standard output is not a terminal, in columns.
 const DEFAULT_WIDTH: u16 = 80;

@@ -16,14 +16,14 @@ use super::error::{DemoError, Ended, Result};
 use super::history::History;
 use super::runner::Runner;
 use super::screen::{Screen, quoted};
-use crate::api::EmbeddedArtifact;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, details};
 use crate::cli::read::Format::{Commit, Digest, State, Text};
 use crate::cli::read::{Column, organization, row, table};
-use crate::domain::escape::Escaped;
-use crate::domain::evidence::notification::{Content, DISPLAYED_DIGITS};
-use crate::domain::model::{Fingerprint, Page};
+use client::EmbeddedArtifact;
+use model::escape::Escaped;
+use model::{Fingerprint, Page};
+use rules::notification::{Content, DISPLAYED_DIGITS};
 
 /// All steps.
 pub(super) const STEPS: &str = include_str!("data/story.txt");

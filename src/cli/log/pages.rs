@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::files::{FileError, quoted};
 use crate::cli::read::{Requests, client};
 use crate::cli::service::Service;
-use crate::domain::evidence::log::Kind;
-use crate::domain::evidence::log::checkpoint::Checkpoint;
-use crate::domain::evidence::log::note::Note;
-use crate::domain::evidence::log::verification::{RecordedEntry, RowCounts};
+use client::{Operation, Resource};
+use model::log::Kind;
+use model::log::checkpoint::Checkpoint;
+use model::log::note::Note;
+use model::log::verification::{RecordedEntry, RowCounts};
 
 /// A page of the log.
 #[derive(Debug, Clone, Deserialize)]

@@ -11,10 +11,10 @@ use crate::cli::files::{self, FileError, quoted};
 use crate::cli::output;
 use crate::cli::read::Requests;
 use crate::cli::service::Service;
-use crate::domain::evidence::log::checkpoint::Checkpoint;
-use crate::domain::evidence::log::note::Note;
-use crate::domain::evidence::log::verification::{Mismatch, Verifier};
-use crate::process::signing::VerifyingKey;
+use model::log::checkpoint::Checkpoint;
+use model::log::note::Note;
+use model::log::verification::{Mismatch, Verifier};
+use runtime::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

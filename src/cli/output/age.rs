@@ -1,6 +1,6 @@
 //! Formats the age of a timestamp for tables.
 
-use crate::domain::model::Timestamp;
+use model::Timestamp;
 
 /// Formats an age in one unit, rounded down: `now`, `59s ago`, `3m ago`, `47h ago`, `12d ago`. A time in the future, by
 /// clock skew of the service, is `in 5m`.

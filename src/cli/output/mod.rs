@@ -15,9 +15,9 @@ pub(super) use self::age::ago;
 pub(super) use self::table::{Cell, Table, details};
 
 use super::exit::Failure;
-use crate::domain::escape::needs_escape;
-use crate::domain::model::Timestamp;
-use crate::process::logs::is_colored;
+use model::Timestamp;
+use model::escape::needs_escape;
+use runtime::logs::is_colored;
 
 #[derive(Debug, Args)]
 pub(super) struct Output {

@@ -3,8 +3,8 @@
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::age::ago;
-use crate::domain::escape::Escaped;
-use crate::domain::model::Timestamp;
+use model::Timestamp;
+use model::escape::Escaped;
 
 /// Rows under headings.
 #[derive(Debug, Clone, PartialEq, Eq)]

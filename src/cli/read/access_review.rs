@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::columns::Format::{Ago, Text};
 use super::columns::{Column, Objects, at, items, table, text};
 use super::common::Common;
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
-use crate::domain::evidence::access::Scope;
-use crate::domain::model::EnvironmentName;
+use client::{Operation, Parsed, Resource};
+use model::EnvironmentName;
+use model::access::Scope;
 
 const REVIEW: &[Column] = &[
     Column::new("REQUIREMENT", "/way/requirement", Text),

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Custom, Digest, Lines, State, Text};
 use super::columns::{Column, at, fields, items, time};
 use super::common::{Common, client};
-use crate::api::{Operation, Parsed};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, ago, now};
 use crate::cli::service::Service;
+use client::{Operation, Parsed};
 
 pub(super) const APPROVALS: &[Column] = &[
     Column::new("NUMBER", "/release_number", Text),

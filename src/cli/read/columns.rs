@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::cli::output::{Cell, Table, ago, details, now};
-use crate::domain::evidence::reason::Reason;
-use crate::domain::model::Timestamp;
+use model::Timestamp;
+use model::reason::Reason;
 
 /// A column of a table, or a line of details.
 #[derive(Debug, Clone, Copy)]

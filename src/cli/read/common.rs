@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::columns::{Column, Objects, at, fields, table};
-use crate::api::{self, Client, Deadline, Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
 use crate::cli::service::Service;
 use crate::cli::values::duration;
-use crate::domain::escape::Escaped;
-use crate::domain::model::EnvironmentName;
-use crate::domain::retry::Backoff;
+use client::{Client, Deadline, Operation, Parsed, Resource};
+use model::EnvironmentName;
+use model::escape::Escaped;
+use model::retry::Backoff;
 
 /// Options of all resources.
 #[derive(Debug, Args)]
@@ -87,7 +87,7 @@ impl Requests {
         &self,
         client: &Client,
         about: Resource<'_>,
-        send: impl AsyncFn() -> Result<T, api::Error>,
+        send: impl AsyncFn() -> Result<T, client::Error>,
     ) -> Result<T, Failure> {
         self.retry(client, &format!("reading the {about}"), about, send).await
     }
@@ -98,7 +98,7 @@ impl Requests {
         client: &Client,
         what: &str,
         about: Resource<'_>,
-        send: impl AsyncFn() -> Result<T, api::Error>,
+        send: impl AsyncFn() -> Result<T, client::Error>,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout, Backoff::default());
         deadline.retry(what, send).await.map_err(|error| Failure::request(client, about, error))
@@ -123,5 +123,5 @@ pub(in crate::cli) fn warn(response: &Value, pointer: &str) {
 }
 
 pub(in crate::cli) fn client(service: &Service) -> Result<Client, Failure> {
-    service.client("cli", api::Timeouts::default()).map_err(Failure::usage)
+    service.client("cli", client::Timeouts::default()).map_err(Failure::usage)
 }

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::columns::Format::{Digest, Text};
 use super::columns::{Artifacts, Column, at, by_name, table};
 use super::common::{Common, warn};
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
-use crate::domain::model::{EnvironmentSnapshot, pluralize};
+use client::{Operation, Parsed, Resource};
+use model::{EnvironmentSnapshot, pluralize};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  Show the changes of the last week:\n    supercargo diff prod@1w prod")]

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::common::{Requests, client};
-use crate::api::Resource;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{FileError, quoted};
 use crate::cli::service::Service;
-use crate::domain::escape::{Escaped, needs_escape};
-use crate::domain::model::Fingerprint;
-use crate::process::files::{Existing, Readers, write_atomically};
+use client::Resource;
+use model::Fingerprint;
+use model::escape::{Escaped, needs_escape};
+use runtime::files::{Existing, Readers, write_atomically};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]

@@ -17,15 +17,15 @@ use super::common::{Common, environment, warn};
 use super::download::attestation_id;
 use super::live;
 use super::search::search;
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::digest;
 use crate::cli::output::Cell;
 use crate::cli::service::Service;
 use crate::cli::values::integer;
-use crate::domain::escape::Escaped;
-use crate::domain::evidence::owner::Owner;
-use crate::domain::model::{
+use client::{Operation, Parsed, Resource};
+use model::escape::Escaped;
+use model::owner::Owner;
+use model::{
     EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, PolicyName, Provider, RepositoryName,
     TrailName,
 };

@@ -11,12 +11,12 @@ use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, Sta
 use super::common::{Common, environment, organization};
 use super::pages::Pages;
 use super::period::Period;
-use crate::api::{Operation, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
 use crate::cli::service::Service;
-use crate::domain::escape::Escaped;
-use crate::domain::model::{EnvironmentName, Fingerprint, FlowName, RepositoryName};
+use client::{Operation, Resource};
+use model::escape::Escaped;
+use model::{EnvironmentName, Fingerprint, FlowName, RepositoryName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true)]

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
 use super::columns::{Column, table};
 use super::common::{Common, client};
-use crate::api::{JoinedArtifact, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
-use crate::domain::model::{Provider, RepositoryName};
+use client::{JoinedArtifact, Resource};
+use model::{Provider, RepositoryName};
 
 const RUNNING: &[Column] = &[
     Column::new("ENVIRONMENT", "/environment", Text),

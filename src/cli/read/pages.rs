@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::columns::{Column, identity, table};
 use super::common::{Common, client};
-use crate::api::{Operation, Page, PageWalker, Pagination};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::service::Service;
 use crate::cli::values::integer;
-use crate::domain::model::{self, pluralize};
+use client::{Operation, Page, PageWalker, Pagination};
+use model::pluralize;
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {

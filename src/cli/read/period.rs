@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use crate::api::Operation;
 use crate::cli::exit::Failure;
+use client::Operation;
 
 #[derive(Debug, Args)]
 pub(super) struct Period {

@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
 use super::columns::{Artifacts, Column, Data, at, items, table};
 use super::common::{Common, organization};
-use crate::api::{Operation, Parsed, Resource};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
-use crate::domain::escape::Escaped;
+use client::{Operation, Parsed, Resource};
+use model::escape::Escaped;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

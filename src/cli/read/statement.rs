@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::columns::Format::{Commit, Digest, Reasons, State, Text};
 use super::columns::{self, Column, at, by_name, items, table};
 use super::common::{Requests, client, warn};
-use crate::api::{Operation, Resource};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{self, FileError, quoted};
 use crate::cli::output::Output;
 use crate::cli::service::Service;
-use crate::domain::escape::Escaped;
-use crate::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
-use crate::domain::model::EnvironmentSnapshot;
-use crate::process::signing::VerifyingKey;
+use client::{Operation, Resource};
+use model::EnvironmentSnapshot;
+use model::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
+use model::escape::Escaped;
+use runtime::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLE)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use supercargo::service::Limits;
+use service::Limits;
 
 use crate::daemon::cluster::{Cluster, Pod, pod};
 use crate::daemon::gate::{Fault, Gate};

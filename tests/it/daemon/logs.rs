@@ -90,7 +90,7 @@ async fn json_lines_have_level_message_and_subject() {
     for object in objects(&log) {
         let text = |key: &str| object[key].as_str().unwrap_or_else(|| panic!("{key}: {object:?}")).to_owned();
         let (level, message) = (text("level"), text("message"));
-        assert!(text("target").starts_with("supercargo::"), "{object:?}");
+        assert!(text("target").starts_with("supercargo_"), "{object:?}");
         assert!(!message.is_empty() && !text("timestamp").is_empty(), "{object:?}");
         // Messages above DEBUG name their environment or watch in a field.
         if level != "DEBUG" && message.starts_with("prod: ") {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use agent::live::watch;
 use regex::Regex;
 use reqwest::Method;
 use serde_json::json;
-use supercargo::domain::live::watch;
 
 use crate::daemon::cluster::{self, ApiRequest, Cluster, pod};
 use crate::daemon::gate::{Fault, Gate};

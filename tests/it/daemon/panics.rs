@@ -4,13 +4,13 @@
 use std::error::Error as _;
 use std::fmt::{self, Debug};
 
-use supercargo::agent::daemon::{self, Setup, Timing, TrackDeparted};
-use supercargo::agent::{EnvironmentConfig, Plan};
-use supercargo::api::{self, BaseUrl, Client, PlainHttp, TokenSource};
-use supercargo::cluster::{self, Access};
-use supercargo::domain::live::collapse::Counting;
-use supercargo::domain::live::confirmation::Emptiness;
-use supercargo::domain::live::selection::Selection;
+use agent::cluster::{self, Access};
+use agent::daemon::{self, Setup, Timing, TrackDeparted};
+use agent::live::collapse::Counting;
+use agent::live::confirmation::Emptiness;
+use agent::live::selection::Selection;
+use agent::{EnvironmentConfig, Plan};
+use client::{BaseUrl, Client, PlainHttp, TokenSource};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -65,14 +65,14 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
         .await
         .unwrap(),
         client: Client::new(
-            api::Setup {
+            client::Setup {
                 base_url: BaseUrl::parse(&gate.url(), PlainHttp::LoopbackOnly).unwrap(),
                 organization: "acme".parse().unwrap(),
                 token: TokenSource::Variable(ADMIN.into()),
                 ca_file: None,
                 command: "test",
             },
-            api::Timeouts::default(),
+            client::Timeouts::default(),
         )
         .unwrap(),
         listener: None,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use supercargo::service::Limits;
+use service::Limits;
 
 use crate::daemon::cluster::{Cluster, pod};
 use crate::daemon::gate::{Fault, Gate, Report};

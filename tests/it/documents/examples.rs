@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use clap::Parser;
 use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+use model::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
+use model::log::checkpoint::Checkpoint;
+use model::log::verification::RecordedEntry;
+use model::log::{Head, Kind, NewEntry, record_hash, start_record};
+use runtime::signing::SigningKey;
 use serde_json::json;
 use supercargo::cli::Cli;
-use supercargo::domain::evidence::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
-use supercargo::domain::evidence::log::checkpoint::Checkpoint;
-use supercargo::domain::evidence::log::verification::RecordedEntry;
-use supercargo::domain::evidence::log::{Head, Kind, NewEntry, record_hash, start_record};
-use supercargo::process::signing::SigningKey;
 
 use super::{blocks, commands};
 use crate::daemon::cluster::{Cluster, pod};

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use supercargo::service::Clock;
+use service::Clock;
 
 use crate::daemon::cluster::{Cluster, pod as running};
 use crate::daemon::gate::Gate;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use supercargo::process::tls::Files;
+use runtime::tls::Files;
 use tempfile::TempDir;
 
 use crate::daemon::PROD;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use model::reason::Reason;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use supercargo::domain::evidence::reason::Reason;
-use supercargo::service::Limits;
+use service::Limits;
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};

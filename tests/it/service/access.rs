@@ -258,7 +258,7 @@ async fn wrong_tokens_get_identical_401_for_any_organization(database: Database)
 async fn token_removed_from_file_is_rejected_and_two_may_overlap(database: Database) {
     let service = TestService::start(database).await;
     let second = "second-0123456789abcdef012345678";
-    let hash = supercargo::domain::model::Fingerprint::from_content(second.as_bytes());
+    let hash = model::Fingerprint::from_content(second.as_bytes());
     let overlapping = bootstrap(2, &format!("      - {{name: reader, role: read, sha256: {hash}}}"));
     service.reload(&overlapping).await;
     for token in [READER, second] {

@@ -1,8 +1,8 @@
 //! Downloads of attached files, with a token, from a page and by command.
 
+use model::Fingerprint;
 use reqwest::multipart::Part;
 use serde_json::json;
-use supercargo::domain::model::Fingerprint;
 
 use super::browser::Browser;
 use super::test_service::eventually;

@@ -1,11 +1,11 @@
 //! Operation 5: JUnit attestations.
 
+use model::Fingerprint;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use service::Limits;
 use sqlx::{Connection, PgConnection};
-use supercargo::domain::model::Fingerprint;
-use supercargo::service::Limits;
 
 use super::test_service::{Options, bootstrap, eventually};
 use super::{ADMIN, ATTESTER, Database, READER, Response, TestService, digest, form, pod, report};

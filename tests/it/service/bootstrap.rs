@@ -1,7 +1,7 @@
 //! The bootstrap file: errors in it, and the effects of its changes.
 
 use serde_json::json;
-use supercargo::service::{Limits, Service, StartError};
+use service::{Limits, Service, StartError};
 
 use super::process::{Process, command};
 use super::test_service::{Options, bootstrap, folder, setup};
@@ -12,7 +12,7 @@ async fn start_error(database: &Database, bootstrap: &str) -> String {
     let folder = folder(bootstrap);
     match Service::start(setup(database, folder.path(), &Options::default())).await {
         Ok(_) => panic!("unexpectedly valid: {bootstrap}"),
-        Err(error) => supercargo::process::error_causes::describe(&error),
+        Err(error) => runtime::error_causes::describe(&error),
     }
 }
 
@@ -482,6 +482,6 @@ async fn example_file_is_valid() {
 
 #[test]
 fn committed_schema_matches_the_code() {
-    let schema = format!("{:#}\n", supercargo::service::bootstrap::schema());
+    let schema = format!("{:#}\n", service::bootstrap::schema());
     super::assert_committed("bootstrap.schema.json", &schema);
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use model::Timestamp;
 use serde_json::{Value, json};
-use supercargo::domain::model::Timestamp;
-use supercargo::service::{Clock, Limits};
-use supercargo::store::{Store, Timeouts};
+use service::{Clock, Limits};
+use store::{Store, Timeouts};
 
 use super::browser::Browser;
 use super::test_service::{Options, bootstrap, eventually};

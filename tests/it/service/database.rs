@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use sqlx::{Connection, PgConnection, Row, SqliteConnection};
-use supercargo::store::{Store, Timeouts};
+use store::{Store, Timeouts};
 use tempfile::TempDir;
 
 /// Used by one test and removed on drop.

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use model::{Fingerprint, Timestamp};
 use reqwest::Method;
-use serde_json::json;
-use sqlx::{Connection, PgConnection, SqliteConnection};
-use supercargo::domain::model::{Fingerprint, Timestamp};
 #[cfg(target_os = "linux")]
-use supercargo::process::listener::Bounds;
-use supercargo::service::{Delivery, Limits, Pace};
-use supercargo::store::{Error, Store, Timeouts};
+use runtime::listener::Bounds;
+use serde_json::json;
+use service::{Delivery, Limits, Pace};
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use store::{Error, Store, Timeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;

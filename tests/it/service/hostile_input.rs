@@ -5,7 +5,7 @@ use http_body::Frame;
 use http_body_util::StreamBody;
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::service::Limits;
+use service::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::service::{Clock, Limits};
+use service::{Clock, Limits};
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};

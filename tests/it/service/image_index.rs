@@ -1,8 +1,8 @@
 //! Image indexes: their evidence counts for the manifests that they list, and the reverse.
 
+use model::Fingerprint;
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::domain::model::Fingerprint;
 
 use super::browser::{Browser, assert_contains};
 use super::log::log;

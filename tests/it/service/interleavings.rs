@@ -8,7 +8,7 @@ use fastrand::Rng;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
-use supercargo::service::Limits;
+use service::Limits;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use model::{AttestationFields, Fingerprint, ReportedArtifact, Timestamp};
+use rules::ownership::Owned;
 use serde_json::json;
-use supercargo::domain::evidence::ownership::Owned;
-use supercargo::domain::model::{AttestationFields, Fingerprint, ReportedArtifact, Timestamp};
-use supercargo::store::attestations::NewAttestation;
-use supercargo::store::reported_artifacts::NewReport;
-use supercargo::store::repositories::Reporter;
-use supercargo::store::{Store, Timeouts, Transaction};
+use store::attestations::NewAttestation;
+use store::reported_artifacts::NewReport;
+use store::repositories::Reporter;
+use store::{Store, Timeouts, Transaction};
 
 use super::{Database, TestService, digest};
 

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::Fingerprint;
 use reqwest::Method;
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
-use supercargo::domain::model::Fingerprint;
-use supercargo::service::{Delivery, Limits};
+use service::{Delivery, Limits};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use model::retry::Backoff;
 use serde_json::Value;
-use supercargo::domain::retry::Backoff;
-use supercargo::service::{Delivery, Limits};
+use service::{Delivery, Limits};
 use tempfile::TempDir;
 
 use super::test_service::{Options, bootstrap, eventually};

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{StartTag, Token, Tokenizer};
-use supercargo::domain::escape::needs_escape;
+use model::escape::needs_escape;
 
 /// Elements that pages may contain.
 const ELEMENTS: &[&str] = &[

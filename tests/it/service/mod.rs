@@ -63,7 +63,7 @@ mod tokens;
 mod trails_and_attestations;
 mod unusual_pods;
 
-use supercargo::domain::evidence::reason::Reason;
+use model::reason::Reason;
 
 pub use database::Database;
 pub use test_service::{

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use model::Timestamp;
+use model::retry::Backoff;
 use serde_json::{Value, json};
+use service::notify::signature;
+use service::{Clock, Delivery, Limits};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
-use supercargo::domain::model::Timestamp;
-use supercargo::domain::retry::Backoff;
-use supercargo::service::notify::signature;
-use supercargo::service::{Clock, Delivery, Limits};
-use supercargo::store::outbox::{FailedAttempt, LeasedNotification};
-use supercargo::store::{Store, Timeouts};
+use store::outbox::{FailedAttempt, LeasedNotification};
+use store::{Store, Timeouts};
 use tokio_util::sync::CancellationToken;
 
 use super::browser::{Browser, assert_contains};
@@ -667,7 +667,7 @@ async fn removed_target_gets_no_further_notifications(database: Database) {
 
 #[test]
 fn committed_schema_matches_the_code() {
-    let schema = format!("{:#}\n", supercargo::service::notify::schema());
+    let schema = format!("{:#}\n", service::notify::schema());
     super::assert_committed("notification.schema.json", &schema);
 }
 

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use supercargo::service::Limits;
+use service::Limits;
 
 use super::log::log;
 use super::test_service::{Options, bootstrap};

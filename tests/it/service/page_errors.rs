@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, LOCATION, ORIGIN};
 use serde_json::json;
-use supercargo::service::{Limits, Pace};
+use service::{Limits, Pace};
 
 use super::browser::{Browser, main_element};
 use super::hostile_input::raw;

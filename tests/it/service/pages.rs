@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use reqwest::Method;
 use reqwest::header::LOCATION;
-use supercargo::domain::evidence::session;
-use supercargo::service::Limits;
+use rules::session;
+use service::Limits;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

@@ -4,13 +4,13 @@
 use std::error::Error as _;
 use std::time::Duration;
 
+use model::{Fingerprint, Timestamp};
 use nix::sys::signal::Signal;
+use service::Clock;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
-use supercargo::domain::model::{Fingerprint, Timestamp};
-use supercargo::service::Clock;
-use supercargo::store::reports::IfLocked;
-use supercargo::store::{Error, Store, Timeouts, Transaction};
+use store::reports::IfLocked;
+use store::{Error, Store, Timeouts, Transaction};
 
 use super::browser::Browser;
 use super::process::{Process, client, command, report_once, run_to_failure};

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use model::{Fingerprint, Page, TemplateBody, Timestamp};
+use rules::environment_status::ReportedArtifact;
+use rules::policy::{Needs, Policy, PolicyVersion};
 use serde_json::json;
-use supercargo::domain::evidence::environment_status::ReportedArtifact;
-use supercargo::domain::evidence::policy::{Needs, Policy, PolicyVersion};
-use supercargo::domain::model::{Fingerprint, Page, TemplateBody, Timestamp};
-use supercargo::store::creations::Created;
-use supercargo::store::flows::FlowFilter;
-use supercargo::store::reports::IfLocked;
-use supercargo::store::search::{MAX_SCANNED, SearchText};
-use supercargo::store::trails::Filter;
-use supercargo::store::{DatabaseUrl, Store, Timeouts, Transaction};
+use store::creations::Created;
+use store::flows::FlowFilter;
+use store::reports::IfLocked;
+use store::search::{MAX_SCANNED, SearchText};
+use store::trails::Filter;
+use store::{DatabaseUrl, Store, Timeouts, Transaction};
 
 use super::{ADMIN, Database, TestService, digest, form, pod, report};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use supercargo::service::Limits;
+use service::Limits;
 use tokio::task::JoinSet;
 
 use super::browser::{Browser, assert_contains};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use supercargo::service::Limits;
+use service::Limits;
 use tokio::task::JoinSet;
 
 use super::test_service::{Options, bootstrap};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use model::Fingerprint;
 use reqwest::multipart::Part;
 use serde_json::json;
-use supercargo::domain::model::Fingerprint;
-use supercargo::service::Limits;
-use supercargo::store::{Store, Timeouts, Transaction};
+use service::Limits;
+use store::{Store, Timeouts, Transaction};
 
 use super::browser::{Browser, assert_contains};
 use super::test_service::{Options, bootstrap, eventually};

@@ -93,7 +93,7 @@ async fn statements_on_tables_of_tenants_name_the_organization() {
     let tables = tables(&Database::sqlite()).await;
     let table = Regex::new(r"\b(?:FROM|JOIN|INTO|UPDATE) ([a-z_]+)(?: (?:AS )?([a-z]+)\b)?").unwrap();
     let (mut found, mut without) = (0, Vec::new());
-    for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store")) {
+    for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/store/src")) {
         for statement in statements(&std::fs::read_to_string(&file).unwrap()) {
             for used in table.captures_iter(&statement).filter(|used| tables.contains(&used[1])) {
                 found += 1;

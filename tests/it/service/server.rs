@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use runtime::listener::Bounds;
 use serde_json::Value;
-use supercargo::process::listener::Bounds;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use reqwest::header::LOCATION;
 use serde_json::{Value, json};
+use service::Limits;
 use sha2::{Digest, Sha256};
-use supercargo::service::Limits;
 use url::{Url, form_urlencoded};
 
 use super::browser::{Browser, assert_contains};

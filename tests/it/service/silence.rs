@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use supercargo::service::{Clock, Limits};
+use service::{Clock, Limits};
 
 use super::test_service::eventually;
 use super::{ADMIN, Database, Options, READER, REPORTER, TestService, bootstrap, digest, form, pod, report};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reqwest::Method;
+use runtime::listener::Bounds;
 use serde_json::json;
-use supercargo::process::listener::Bounds;
-use supercargo::service::{Delivery, Limits, Pace};
+use service::{Delivery, Limits, Pace};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

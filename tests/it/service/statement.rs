@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use runtime::signing::SigningKey;
 use serde_json::{Value, json};
-use supercargo::process::signing::SigningKey;
-use supercargo::service::Limits;
+use service::Limits;
 use tempfile::TempDir;
 
 use super::log::{KEY, OTHER_KEY, PUBLIC_KEY};

@@ -6,11 +6,11 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
+use runtime::listener::Bounds;
+use runtime::tls;
 use serde_json::{Value, json};
-use supercargo::process::listener::Bounds;
-use supercargo::process::tls;
-use supercargo::service::{Clock, Limits, Service, Setup};
-use supercargo::store::{DatabaseUrl, Timeouts};
+use service::{Clock, Limits, Service, Setup};
+use store::{DatabaseUrl, Timeouts};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -123,7 +123,7 @@ pub struct TestService {
     folder: TempDir,
     reload: mpsc::Sender<()>,
     shutdown: CancellationToken,
-    task: JoinHandle<Result<(), supercargo::service::Ended>>,
+    task: JoinHandle<Result<(), service::Ended>>,
 }
 
 #[derive(Debug)]

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::tls::{TlsInfo, Version};
+use runtime::listener::Bounds;
+use runtime::tls::Files;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use supercargo::process::listener::Bounds;
-use supercargo::process::tls::Files;
-use supercargo::service::Limits;
+use service::Limits;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
+use model::Fingerprint;
 use reqwest::Method;
 use serde_json::{Value, json};
-use supercargo::domain::model::Fingerprint;
-use supercargo::service::{Clock, Limits};
+use service::{Clock, Limits};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use supercargo::domain::retry::Backoff;
-use supercargo::service::{Delivery, Limits};
+use model::retry::Backoff;
+use service::{Delivery, Limits};
 
 use crate::fake::{Reply, Server};
 use crate::service::browser::{Browser, assert_contains};

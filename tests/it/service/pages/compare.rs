@@ -1,6 +1,6 @@
 //! The comparison of two snapshots.
 
-use supercargo::service::Limits;
+use service::Limits;
 
 use super::Browser;
 use super::environment::{attest, shows, with_policy};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use supercargo::service::Limits;
+use service::Limits;
 
 use super::Browser;
 use crate::service::browser::main_element;

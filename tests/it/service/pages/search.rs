@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 use serde_json::json;
-use supercargo::store::search::MAX_SCANNED;
+use store::search::MAX_SCANNED;
 use url::form_urlencoded::byte_serialize;
 
 use crate::service::browser::{Browser, assert_contains};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use model::escape::{Escaped, needs_escape};
 use reqwest::Url;
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
-use supercargo::domain::escape::{Escaped, needs_escape};
 use url::form_urlencoded::byte_serialize;
 
 use crate::service::browser::Browser;

@@ -1,0 +1,253 @@
+//! Sends GET requests to an API server, with timeouts that kube does not have.
+//!
+//! Called by `list`, `watch` and `namespace`. Translates failures to [`Error`] and redacts credentials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, StatusCode, Uri};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::configuration::{self, Access, ConfiguredClient, ConnectError, without_secrets};
+use super::error::{Cause, Error, Permission, Request};
+use super::read_pause::ReadPause;
+use super::secrets::Secrets;
+use super::status::{self, Encoding};
+use runtime::token_file::{Token, TokenFile};
+
+/// Maximum number of bytes that are read of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// Timeouts of requests to an API server.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// For reading the token file. After it, the last token is used.
+    pub token_file: Duration,
+    /// From sending a request to the headers of its response.
+    pub headers: Duration,
+    /// Between two frames of a body.
+    pub frame: Duration,
+    /// For the body of an error response.
+    pub error_text: Duration,
+    /// Pause after all bytes of a watch that arrived were read. The events that arrive meanwhile are read together.
+    pub read_pause: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            token_file: Duration::from_secs(10),
+            headers: Duration::from_secs(30),
+            frame: Duration::from_mins(1),
+            error_text: Duration::from_secs(2),
+            read_pause: Duration::from_millis(25),
+        }
+    }
+}
+
+impl Timeouts {
+    /// The same timeouts, divided by `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: u32) -> Self {
+        let Self { token_file, headers, frame, error_text, read_pause } = self;
+        Self {
+            token_file: token_file / factor,
+            headers: headers / factor,
+            frame: frame / factor,
+            error_text: error_text / factor,
+            read_pause: read_pause / factor,
+        }
+    }
+}
+
+/// A client for one cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    client: kube::Client,
+    url: Uri,
+    token_file: Option<Arc<TokenFile>>,
+    secrets: Secrets,
+    /// Serializes requests if there is a credential plugin.
+    plugin: Option<Arc<Mutex<()>>>,
+    timeouts: Timeouts,
+    read_pause: ReadPause,
+}
+
+/// A response with a success status; its body is not read yet.
+pub(super) struct Response {
+    pub(super) encoding: Encoding,
+    pub(super) body: Body,
+}
+
+impl Cluster {
+    /// Reads the configuration and runs its credential plugin. Opens no connection.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] for a missing or invalid configuration, or after `within`.
+    pub async fn configure(
+        access: Access,
+        timeouts: Timeouts,
+        within: Duration,
+    ) -> Result<Self, ConnectError> {
+        let read_pause = ReadPause::new(timeouts.read_pause);
+        let ConfiguredClient { client, url, token_file, secrets, has_plugin } =
+            configuration::client(access, read_pause.clone(), within).await?;
+        let plugin = has_plugin.then(Arc::default);
+        Ok(Self { client, url, token_file, secrets, plugin, timeouts, read_pause })
+    }
+
+    /// The URL of the API server, without credentials.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = self.url.scheme_str().unwrap_or("https");
+        let host = self.url.host().unwrap_or_default();
+        let port = self.url.port().map_or_else(String::new, |port| format!(":{port}"));
+        format!("{scheme}://{host}{port}{}", self.url.path().trim_end_matches('/'))
+    }
+
+    pub(super) fn request(&self, path: &str, permission: Permission) -> Request {
+        Request { url: format!("{}{path}", self.url()), permission }
+    }
+
+    /// Sends a GET request and returns a successful response.
+    pub(super) async fn get(
+        &self,
+        request: Request,
+        path_and_query: &str,
+        accept: &'static str,
+    ) -> Result<Response, Error> {
+        let message = http::Request::get(path_and_query)
+            .header(ACCEPT, accept)
+            .header(ACCEPT_ENCODING, "identity")
+            .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
+        let message = match &self.token_file {
+            Some(file) => message.header(AUTHORIZATION, file.read(self.timeouts.token_file).await.header()),
+            None => message,
+        };
+        let message = message.body(Body::empty());
+        let unreachable = |source| Error::Unreachable { request: request.clone(), source };
+        // The query contains a continue token or resourceVersion of the server, of any length.
+        let message = message.map_err(|error| Error::UnexpectedResponse {
+            request: request.clone(),
+            problem: format!("its continue token or resourceVersion makes no valid request: {error}"),
+        })?;
+        let response = timeout(self.timeouts.headers, self.send(message))
+            .await
+            .map_err(|_| Error::TimedOut { request: request.clone(), after: self.timeouts.headers })?
+            .map_err(|error| match error {
+                kube::Error::Auth(error) => {
+                    Error::Credentials { request: request.clone(), why: without_secrets(&error) }
+                }
+                // Unwrapped, because kube's error repeats its source.
+                kube::Error::Service(source) => match source.downcast_ref() {
+                    Some(error) => {
+                        Error::Credentials { request: request.clone(), why: without_secrets(error) }
+                    }
+                    None => unreachable(source),
+                },
+                other => unreachable(other.into()),
+            })?;
+        let encoding = Encoding::from_headers(response.headers());
+        let status = response.status();
+        let retry_after = text(response.headers(), RETRY_AFTER);
+        let mut body = response.into_body();
+        if status == StatusCode::OK {
+            return Ok(Response { encoding, body });
+        }
+        let mut start = Vec::new();
+        // The status is sufficient if the body is incomplete or too slow.
+        let read = timeout(self.timeouts.error_text, async {
+            while start.len() < MAX_ERROR_BYTES
+                && let Ok(Some(frame)) = self.frame(&request, &mut body, self.timeouts.error_text).await
+            {
+                start.extend_from_slice(&frame);
+            }
+        });
+        let _ = read.await;
+        let message = status::message(encoding, &start, |text| self.without_secrets(text));
+        Err(Error::Answered { message, request, status, retry_after })
+    }
+
+    /// Sends a request. kube blocks the thread while a credential plugin runs, so such requests are sent one at a
+    /// time on a blocking thread. A plugin that hangs delays later requests only.
+    async fn send(&self, message: http::Request<Body>) -> Result<http::Response<Body>, kube::Error> {
+        let Some(plugin) = &self.plugin else { return self.client.send(message).await };
+        let lock = Arc::clone(plugin).lock_owned().await;
+        let (client, runtime, within) = (self.client.clone(), Handle::current(), self.timeouts.headers);
+        let sent = spawn_blocking(move || {
+            let sent = runtime.block_on(async { timeout(within, client.send(message)).await });
+            drop(lock);
+            sent
+        });
+        let failed = |error: Cause| kube::Error::Service(error);
+        match sent.await {
+            Ok(sent) => sent.map_err(|late| failed(late.into()))?,
+            Err(ended) => Err(failed(ended.into())),
+        }
+    }
+
+    /// Reads the next bytes of a body within a time; `None` at its end.
+    pub(super) async fn frame(
+        &self,
+        request: &Request,
+        body: &mut Body,
+        within: Duration,
+    ) -> Result<Option<Bytes>, Error> {
+        let timed_out = |_| Error::TimedOut { request: request.clone(), after: within };
+        timeout(within, bytes(request, body)).await.map_err(timed_out)?
+    }
+
+    /// Redacts credentials in an error that quotes a response.
+    pub(super) fn redacted(&self, error: Error) -> Error {
+        match error {
+            Error::UnexpectedResponse { request, problem } => {
+                Error::UnexpectedResponse { request, problem: self.without_secrets(&problem) }
+            }
+            other => other,
+        }
+    }
+
+    /// Redacts credentials in a text from a server, which may echo them.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let token = self.token_file.as_ref().map(|file| file.last());
+        self.secrets.redact(text, token.as_ref().map(Token::secret))
+    }
+
+    pub(super) fn read_pause(&self) -> &ReadPause {
+        &self.read_pause
+    }
+
+    pub(super) fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+}
+
+/// Reads the next bytes of a body; `None` at its end. Cancel safe.
+pub(super) async fn bytes(request: &Request, body: &mut Body) -> Result<Option<Bytes>, Error> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                // Trailers are ignored.
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
+            Some(Err(source)) => {
+                return Err(Error::BrokenOff { request: request.clone(), source: source.into() });
+            }
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: http::HeaderName) -> Option<String> {
+    headers.get(name)?.to_str().ok().map(str::to_owned)
+}

@@ -1,0 +1,188 @@
+//! Errors of requests to an API server, with hints for operators.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use model::NamespaceName;
+use model::escape::{Escaped, shortened};
+use model::retry::{Retryable, StatusClass, classify};
+use runtime::error_causes;
+
+/// Maximum length of a server's message in an error, in characters.
+const MAX_MESSAGE_CHARS: usize = 2_000;
+
+/// A request to the API server; `Display` describes it without credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Scheme, host and path, without credentials and query.
+    pub(super) url: String,
+    /// The required permission.
+    pub(super) permission: Permission,
+}
+
+/// A permission that RBAC must grant (Kubernetes documentation, "Using RBAC Authorization").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Permission {
+    /// List pods in a namespace, or at the cluster scope.
+    ListPods(Option<NamespaceName>),
+    /// Watch pods. A streaming list is a watch.
+    WatchPods(Option<NamespaceName>),
+    /// List all namespaces.
+    ListNamespaces,
+    /// Watch all namespaces.
+    WatchNamespaces,
+    /// Get this namespace.
+    GetNamespace(String),
+}
+
+/// The cause of an error.
+pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A request to an API server failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No response.
+    #[error("failed to {request}")]
+    Unreachable {
+        /// The request.
+        request: Request,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// No credentials to send, such as after a failure of a credential plugin.
+    #[error("failed to {request}: no credentials: {why}")]
+    Credentials {
+        /// The request.
+        request: Request,
+        /// The cause, without output of a plugin.
+        why: String,
+    },
+    /// The server sent nothing for too long.
+    #[error("failed to {request}: timed out after {after:?}")]
+    TimedOut {
+        /// The request.
+        request: Request,
+        /// Time without data.
+        after: Duration,
+    },
+    /// The response ended early.
+    #[error("failed to {request}: incomplete response")]
+    BrokenOff {
+        /// The request.
+        request: Request,
+        /// The cause.
+        #[source]
+        source: Cause,
+    },
+    /// A watch ended without an event.
+    #[error("failed to {request}: the watch ended without an event; is there a proxy in between?")]
+    EmptyWatch {
+        /// The request.
+        request: Request,
+    },
+    /// The response has an error status.
+    #[error("failed to {request}: {status}: {}", Escaped(&shortened(message, MAX_MESSAGE_CHARS)))]
+    Answered {
+        /// The request.
+        request: Request,
+        /// The status code.
+        status: StatusCode,
+        /// The message of the `Status`, or the start of a text body.
+        message: String,
+        /// The Retry-After header.
+        retry_after: Option<String>,
+    },
+    /// The response has a success status and an unexpected body.
+    #[error("failed to {request}: unexpected response: {}", Escaped(&shortened(problem, MAX_MESSAGE_CHARS)))]
+    UnexpectedResponse {
+        /// The request.
+        request: Request,
+        /// Description of the problem.
+        problem: String,
+    },
+}
+
+impl Retryable for Error {
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { source, .. } => error_causes::tls_failure(&**source).is_none(),
+            Self::TimedOut { .. } | Self::BrokenOff { .. } | Self::EmptyWatch { .. } => true,
+            // 410 Gone: a continue token expired repeatedly. A new list may succeed.
+            Self::Answered { status, .. } => {
+                *status == StatusCode::GONE || classify(status.as_u16()) == StatusClass::Transient
+            }
+            Self::Credentials { .. } | Self::UnexpectedResponse { .. } => false,
+        }
+    }
+
+    fn retry_after(&self) -> Option<&str> {
+        match self {
+            Self::Answered { retry_after, .. } => retry_after.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// Hint for the operator, if a fix is known.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { source, .. } => {
+                let trust = "check the certificate authority and the server name in the kubeconfig";
+                error_causes::tls_failure(&**source).map(|tls| tls.hint(trust))
+            }
+            Self::Answered { request, status, .. } => Some(match status.as_u16() {
+                401 => "the API server rejects these credentials; has the token expired?".into(),
+                403 => request.permission.hint(),
+                404 => "is this the URL of a Kubernetes API server?".into(),
+                406 => {
+                    "the server supports neither Kubernetes protobuf nor JSON; is there a proxy in between?"
+                        .into()
+                }
+                _ => return None,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Permission {
+    fn hint(&self) -> String {
+        let pods = |verb: &str, namespace: &Option<NamespaceName>| match namespace {
+            None => format!(
+                "grant \"{verb}\" on \"pods\" with a ClusterRole, or name the namespaces to report and grant it with a Role in each"
+            ),
+            Some(namespace) => {
+                format!("grant \"{verb}\" on \"pods\" with a Role in namespace \"{namespace}\"")
+            }
+        };
+        match self {
+            Self::ListPods(namespace) => pods("list", namespace),
+            Self::WatchPods(namespace) => pods("watch", namespace),
+            Self::ListNamespaces => "grant \"list\" on \"namespaces\" with a ClusterRole".to_owned(),
+            Self::WatchNamespaces => "grant \"watch\" on \"namespaces\" with a ClusterRole".to_owned(),
+            Self::GetNamespace(namespace) => {
+                format!("grant \"get\" on \"namespaces\" with a Role in namespace \"{namespace}\"")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.permission {
+            Permission::ListPods(None) => write!(f, "list pods at the cluster scope")?,
+            Permission::ListPods(Some(name)) => write!(f, "list pods in namespace \"{name}\"")?,
+            Permission::WatchPods(None) => write!(f, "watch pods at the cluster scope")?,
+            Permission::WatchPods(Some(name)) => write!(f, "watch pods in namespace \"{name}\"")?,
+            Permission::ListNamespaces => write!(f, "list namespaces")?,
+            Permission::WatchNamespaces => write!(f, "watch namespaces")?,
+            Permission::GetNamespace(name) => write!(f, "get namespace \"{name}\"")?,
+        }
+        write!(f, ": GET {}", self.url)
+    }
+}

@@ -1,0 +1,33 @@
+//! Kubernetes client: reads the pods of a cluster, or of a `kubectl` output file, as `PodView`s, and labels of namespaces.
+//!
+//! Called by `agent`. Reads pods and namespaces only, and never writes to a cluster.
+
+mod configuration;
+mod connect;
+mod document;
+mod error;
+mod event;
+mod events;
+mod file;
+#[doc(hidden)]
+pub mod fuzzing;
+mod insecure;
+mod list;
+mod messages;
+mod namespace;
+mod object;
+mod protobuf;
+mod read_pause;
+mod secrets;
+mod status;
+mod transport;
+mod unreadable;
+mod watch;
+
+pub use configuration::{Access, ConnectError};
+pub use connect::{Cluster, Timeouts};
+pub use error::Error;
+pub use event::{EventType, WatchEvent};
+pub use file::{FileError, PodsFile};
+pub use insecure::{Insecure, OnInsecure};
+pub use unreadable::{PodName, Unreadable};

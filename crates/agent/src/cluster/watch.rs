@@ -1,0 +1,381 @@
+//! Lists and watches pods, or the metadata of namespaces: the driver of `domain::live::watch`.
+//!
+//! `agent` passes a callback that updates the live set: `agent::daemon` follows a watch, `agent::gather`
+//! reads one list. `domain::live::watch` decides what to request, how long to wait and what a failure
+//! means; the driver sends the requests, reads the responses and translates the results.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::StatusCode;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout_at};
+
+use super::connect::{Cluster, Response, bytes};
+use super::error::{Error, Permission, Request};
+use super::event::{EventMeta, Listener, WatchEvent};
+use super::events::{Change, DecodeError, EventReader};
+use super::list;
+use super::messages::{ListMeta, Namespace, Pod, Status};
+use super::object::Object;
+use crate::live::labels::NamespaceView;
+use crate::live::watch::{self, Action, Input, Listing, State, Step, Streaming, Timing, Watch};
+use model::NamespaceName;
+use model::retry::{self, Retryable};
+
+/// The response that is being read.
+enum Open {
+    Nothing,
+    Page(Request, Response),
+    Stream(Stream),
+}
+
+struct Stream {
+    request: Request,
+    response: Response,
+    reader: EventReader,
+}
+
+/// The result of an action.
+enum Outcome {
+    ResponseStarted,
+    Page(ListMeta),
+    Event(EventMeta),
+    Ended,
+    Waited,
+    Failed(Error),
+}
+
+/// Path of the listed and watched objects, and the permissions to list and to watch them.
+struct Target {
+    path: String,
+    list: Permission,
+    watch: Permission,
+}
+
+/// Drives one state machine: a list and the watch that follows it.
+struct Driver<'a, F, T: Object> {
+    cluster: &'a Cluster,
+    target: Target,
+    watch: Watch,
+    step: Step,
+    open: Open,
+    listener: Listener<F, T::View>,
+}
+
+impl Target {
+    /// The pods of a namespace, or of the cluster.
+    fn pods(namespace: Option<&NamespaceName>) -> Self {
+        let path = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
+        Self {
+            path: format!("/api/v1{path}/pods"),
+            list: Permission::ListPods(namespace.cloned()),
+            watch: Permission::WatchPods(namespace.cloned()),
+        }
+    }
+
+    fn namespaces() -> Self {
+        Self {
+            path: "/api/v1/namespaces".to_owned(),
+            list: Permission::ListNamespaces,
+            watch: Permission::WatchNamespaces,
+        }
+    }
+}
+
+impl Cluster {
+    /// Lists the pods of a namespace, or of the cluster, once and in pages. Requires only permission to list
+    /// pods.
+    ///
+    /// Restarts without a delay, such as after an expired continue token, happen here. The caller owns the
+    /// deadline and retries after a delay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if a request has to be retried after a delay. The list is incomplete then.
+    pub async fn list_pods(
+        &self,
+        namespace: Option<&NamespaceName>,
+        callback: impl FnMut(WatchEvent),
+    ) -> Result<(), Error> {
+        self.list::<Pod>(Target::pods(namespace), callback).await
+    }
+
+    /// The same for the labels of all namespaces.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub async fn list_namespaces(
+        &self,
+        callback: impl FnMut(WatchEvent<NamespaceView>),
+    ) -> Result<(), Error> {
+        self.list::<Namespace>(Target::namespaces(), callback).await
+    }
+
+    async fn list<T: Object>(
+        &self,
+        target: Target,
+        callback: impl FnMut(WatchEvent<T::View>),
+    ) -> Result<(), Error> {
+        let timing =
+            Timing { streaming: Streaming::Never, page_timeout: self.timeouts().frame, ..Timing::default() };
+        // The seed has no effect: nothing here backs off or watches.
+        let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, 0), callback);
+        loop {
+            let error = driver.advance().await;
+            match (&driver.step.action, error) {
+                (Action::Wait(_), Some(error)) => return Err(error),
+                (_, error) => driver.send_step(error),
+            }
+            if driver.step.listing == Some(Listing::Completed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lists and watches the pods of a namespace, or of the cluster, forever. Dropping the future closes its
+    /// connection.
+    ///
+    /// `seed` of the jitter must differ between watches.
+    pub async fn watch_pods(
+        &self,
+        namespace: Option<&NamespaceName>,
+        timing: Timing,
+        seed: u64,
+        callback: impl FnMut(WatchEvent),
+    ) -> Infallible {
+        self.watch::<Pod>(Target::pods(namespace), timing, seed, callback).await
+    }
+
+    /// The same for the labels of all namespaces.
+    pub async fn watch_namespaces(
+        &self,
+        timing: Timing,
+        seed: u64,
+        callback: impl FnMut(WatchEvent<NamespaceView>),
+    ) -> Infallible {
+        self.watch::<Namespace>(Target::namespaces(), timing, seed, callback).await
+    }
+
+    async fn watch<T: Object>(
+        &self,
+        target: Target,
+        timing: Timing,
+        seed: u64,
+        callback: impl FnMut(WatchEvent<T::View>),
+    ) -> Infallible {
+        let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, seed), callback);
+        loop {
+            let error = driver.advance().await;
+            driver.send_step(error);
+        }
+    }
+
+    async fn open<T: Object>(&self, target: &Target, ask: &watch::Request) -> Result<Open, Error> {
+        let Target { path, list, watch } = target;
+        let events = |query: String| (watch.clone(), query, T::ACCEPT_EVENTS);
+        let page = |query: String| (list.clone(), query, T::ACCEPT);
+        let (permission, query, accept) = match ask {
+            watch::Request::StreamingList { timeout_seconds } => events(format!(
+                "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}"
+            )),
+            watch::Request::Watch { from, timeout_seconds } => {
+                let from: String = url::form_urlencoded::byte_serialize(from.as_bytes()).collect();
+                events(format!(
+                    "?watch=1&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}&resourceVersion={from}"
+                ))
+            }
+            // Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
+            // Concepts", Resource versions).
+            watch::Request::Page { token } => page(list::page_query(token.as_deref())),
+            watch::Request::Unpaged => page(String::new()),
+        };
+        let request = self.request(path, permission);
+        let mut response = self.get(request.clone(), &format!("{path}{query}"), accept).await?;
+        match (ask, EventReader::from_encoding(response.encoding)) {
+            (watch::Request::Page { .. } | watch::Request::Unpaged, _) => Ok(Open::Page(request, response)),
+            (_, Some(reader)) => Ok(Open::Stream(Stream { request, response, reader })),
+            (_, None) => {
+                Err(list::unknown_encoding(self, &request, &mut response.body, self.timeouts().frame).await)
+            }
+        }
+    }
+}
+
+impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
+    fn new(cluster: &'a Cluster, target: Target, mut watch: Watch, callback: F) -> Self {
+        let step = watch.start(Instant::now());
+        let listener = Listener::new(callback, Instant::now());
+        let mut driver = Self { cluster, target, watch, step, open: Open::Nothing, listener };
+        driver.send_step(None);
+        driver
+    }
+
+    /// Carries out the action of the current step and sets the next step. Returns the error, if any.
+    async fn advance(&mut self) -> Option<Error> {
+        let Self { cluster, target, watch, listener, open, .. } = self;
+        // Reads of a list are not paused.
+        let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
+        let read = match &self.step.action {
+            Action::Send(request) => {
+                listener.flush(watch.contact(), Instant::now());
+                // Closes the previous response before the next request.
+                drop(std::mem::replace(open, Open::Nothing));
+                cluster.open::<T>(target, request).await.map(|response| {
+                    *open = response;
+                    Outcome::ResponseStarted
+                })
+            }
+            Action::Read { timeout } => match open {
+                Open::Nothing => Ok(Outcome::Ended),
+                Open::Page(request, response) => {
+                    let each = |object| listener.send(WatchEvent::Applied(object));
+                    list::read::<T>(cluster, request, response, *timeout, each).await.map(Outcome::Page)
+                }
+                Open::Stream(stream) => stream.read::<T>(*timeout, watch.contact(), listener).await,
+            },
+            Action::Wait(pause) => {
+                listener.flush(watch.contact(), Instant::now());
+                drop(std::mem::replace(open, Open::Nothing));
+                sleep(*pause).await;
+                Ok(Outcome::Waited)
+            }
+        };
+        let outcome = read.unwrap_or_else(|error| Outcome::Failed(cluster.redacted(error)));
+        self.step = watch.next(outcome.input(), Instant::now());
+        outcome.into_error(open, |text| cluster.without_secrets(text))
+    }
+
+    /// Sends the current step, and the error that led to it, to the listener.
+    fn send_step(&mut self, error: Option<Error>) {
+        let Self { watch, step, listener, .. } = self;
+        listener.send_restart(step, error);
+        listener.send_state(watch.state());
+        listener.send_listing(step.listing, watch.contact());
+        listener.flush_if_due(watch.contact(), Instant::now());
+    }
+}
+
+impl Stream {
+    /// Reads the next event, and flushes the listener before waiting for data.
+    async fn read<T: Object>(
+        &mut self,
+        within: Duration,
+        contact: Option<Instant>,
+        listener: &mut Listener<impl FnMut(WatchEvent<T::View>), T::View>,
+    ) -> Result<Outcome, Error> {
+        let deadline = tokio::time::Instant::now() + within;
+        let request = &self.request;
+        let body = &mut self.response.body;
+        loop {
+            match self.reader.next::<T>() {
+                Ok(Some(event)) => return Ok(Outcome::Event(listener.send_event(event))),
+                Ok(None) => {}
+                Err(error) => {
+                    let (request, problem) = (request.clone(), error.to_string());
+                    return Err(Error::UnexpectedResponse { request, problem });
+                }
+            }
+            // hyper passes on one chunk at a time, and the next one after its task has run. A body that is
+            // pending once may therefore have more data.
+            let available = tokio::select! {
+                biased;
+                frame = bytes(request, body) => Some(frame?),
+                () = yield_now() => None,
+            };
+            let frame = if let Some(frame) = available {
+                frame
+            } else {
+                listener.flush(contact, Instant::now());
+                let timed_out = |_| Error::TimedOut { request: request.clone(), after: within };
+                timeout_at(deadline, bytes(request, body)).await.map_err(timed_out)??
+            };
+            let Some(frame) = frame else {
+                let incomplete =
+                    |e: DecodeError| Error::BrokenOff { request: request.clone(), source: e.into() };
+                return self.reader.finish().map(|()| Outcome::Ended).map_err(incomplete);
+            };
+            self.reader.feed(&frame);
+        }
+    }
+}
+
+impl Outcome {
+    /// The input for the state machine.
+    fn input(&self) -> Input<'_> {
+        match self {
+            Self::ResponseStarted => Input::ResponseStarted,
+            Self::Page(metadata) => {
+                Input::Page { token: &metadata.continue_token, resource_version: &metadata.resource_version }
+            }
+            Self::Event(EventMeta::Object(change, resource_version)) => Input::Event(match change {
+                Change::Added => watch::Event::Added { resource_version },
+                Change::Modified => watch::Event::Modified { resource_version },
+                Change::Deleted => watch::Event::Deleted { resource_version },
+            }),
+            Self::Event(EventMeta::Bookmark { resource_version, initial_events_end }) => {
+                let initial_events_end = *initial_events_end;
+                Input::Event(watch::Event::Bookmark { resource_version, initial_events_end })
+            }
+            Self::Event(EventMeta::Error(status)) => Input::Event(watch::Event::Error {
+                code: u16::try_from(status.code).unwrap_or_default(),
+                reason: &status.reason,
+                retry_after: retry_after(status),
+            }),
+            Self::Ended => Input::Ended,
+            Self::Waited => Input::DelayElapsed,
+            Self::Failed(error) => match error {
+                Error::Unreachable { .. } | Error::Credentials { .. } => Input::Unreachable,
+                Error::TimedOut { .. } => Input::Silent,
+                Error::BrokenOff { .. } => Input::BrokenOff,
+                Error::EmptyWatch { .. } => Input::Ended,
+                Error::UnexpectedResponse { .. } => Input::Garbled,
+                Error::Answered { status, .. } => {
+                    let retry_after = error.retry_after();
+                    let retry_after = retry_after.and_then(|v| retry::retry_after(v, SystemTime::now()));
+                    Input::ErrorStatus { status: status.as_u16(), retry_after }
+                }
+            },
+        }
+    }
+
+    /// The error, if the outcome is a failure.
+    fn into_error(self, open: &Open, redact: impl Fn(&str) -> String) -> Option<Error> {
+        match (self, open) {
+            (Self::Failed(error), _) => Some(error),
+            // The list cannot be continued: no resourceVersion for a watch, or a repeated continue token.
+            (Self::Page(metadata), Open::Page(request, _)) => Some(Error::UnexpectedResponse {
+                request: request.clone(),
+                problem: match metadata.resource_version.as_str() {
+                    "" => "the list has no resourceVersion".to_owned(),
+                    _ => "its continue token leads to itself".to_owned(),
+                },
+            }),
+            (Self::Event(EventMeta::Bookmark { .. }), Open::Stream(stream)) => {
+                Some(Error::UnexpectedResponse {
+                    request: stream.request.clone(),
+                    problem: "the list has no resourceVersion".to_owned(),
+                })
+            }
+            (Self::Ended, Open::Stream(stream)) => {
+                Some(Error::EmptyWatch { request: stream.request.clone() })
+            }
+            (Self::Event(EventMeta::Error(status)), Open::Stream(stream)) => Some(Error::Answered {
+                request: stream.request.clone(),
+                status: u16::try_from(status.code)
+                    .ok()
+                    .and_then(|code| StatusCode::from_u16(code).ok())
+                    .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+                retry_after: retry_after(&status).map(|after| after.as_secs().to_string()),
+                message: redact(&status.message),
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = u64::try_from(status.details?.retry_after_seconds).ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}

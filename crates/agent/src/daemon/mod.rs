@@ -1,0 +1,176 @@
+//! The agent as a daemon: watches pods and reports each environment on change and by heartbeat.
+//!
+//! Run by `cli` until a signal. Each watch and each environment has its own task; `Shared` connects them.
+//! All decisions are made in `domain`: the next request (`watch`), when to report (`cadence`), and which
+//! ended pods to report (`departed_pods`).
+
+mod environment_state;
+mod health;
+mod lookups;
+mod metrics;
+mod reporter;
+mod shared;
+mod timing;
+mod watch_state;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+pub use self::timing::{Timing, TrackDeparted};
+
+use self::health::Health;
+use self::reporter::Reporter;
+use self::shared::Shared;
+use self::watch_state::Target;
+use super::Plan;
+use crate::cluster::Cluster;
+use crate::live::selection::{Scope, TooManyNamespaces};
+use client::{Client, seed};
+use runtime::listener::{self, Bounds};
+use runtime::{admin, metrics as registry};
+
+/// Logged at the first signal.
+pub const SHUTTING_DOWN: &str = "shutting down: sending unreported changes first";
+
+/// Bounds of the listener for probes and scrapes.
+const BOUNDS: Bounds = Bounds {
+    headers: Duration::from_secs(10),
+    stall: Duration::from_secs(10),
+    linger: Duration::from_secs(1),
+    connections: 32,
+    drain: Duration::from_secs(1),
+};
+
+/// Inputs of the daemon.
+pub struct Setup {
+    /// Environments and containers to report.
+    pub plan: Plan,
+    /// Source of the pods.
+    pub cluster: Cluster,
+    /// Client of the compliance service.
+    pub client: Client,
+    /// Listener for probes and metrics.
+    pub listener: Option<TcpListener>,
+    /// Whether departed pods are reported.
+    pub track_departed: TrackDeparted,
+    /// Durations.
+    pub timing: Timing,
+}
+
+/// The daemon failed to start, or one of its tasks ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Too many namespaces are named.
+    #[error("failed to watch pods")]
+    Scope(#[source] TooManyNamespaces),
+    /// The listener has no local address.
+    #[error("failed to read the address of the listener for probes and metrics")]
+    Address(#[source] std::io::Error),
+    /// A task panicked; the log has the message.
+    #[error("a task of the agent ended unexpectedly")]
+    Ended(#[source] JoinError),
+}
+
+/// Watches and reports until `shutdown`, then reports the remaining changes.
+///
+/// # Errors
+///
+/// [`Error`] if the daemon cannot start, or after a panic; all other tasks have shut down then.
+pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error> {
+    let Setup { plan, cluster, client, listener, track_departed, timing } = setup;
+    let scope = Scope::covering(plan.environments.iter().map(|e| &e.selection)).map_err(Error::Scope)?;
+    let address = listener.as_ref().map(TcpListener::local_addr).transpose().map_err(Error::Address)?;
+    log_configuration(&plan, &scope, &cluster, &client, &timing, track_departed, address);
+    let mut registry = registry::registry();
+    let shared = Shared::new(&plan, &scope, client.clone(), track_departed, &timing, &mut registry);
+    let shared = Arc::new(shared);
+
+    // Shutdown order: watches at once, then reporters after their last report, then the listener.
+    let (mut watching, mut reporting, mut serving) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+    let (ending, served) = (CancellationToken::new(), CancellationToken::new());
+    if let Some(listener) = listener {
+        let health = Health::new(Arc::clone(&shared), registry, timing.cadence.stale_after, shutdown.clone());
+        let router = admin::router(Arc::new(health));
+        serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
+    }
+    for (n, target) in shared.targets().into_iter().enumerate() {
+        let (shared, cluster) = (Arc::clone(&shared), cluster.clone());
+        let timing = timing.watch.clone();
+        watching.spawn(async move {
+            match target {
+                Target::Pods(scope) => {
+                    cluster.watch_pods(scope.as_ref(), timing, seed(), |event| shared.apply(n, event)).await
+                }
+                Target::Namespaces => {
+                    cluster.watch_namespaces(timing, seed(), |event| shared.apply_namespace(n, event)).await
+                }
+            };
+        });
+    }
+    watching.spawn(lookups::run(
+        Arc::clone(&shared),
+        cluster.clone(),
+        timing.lookup_interval,
+        timing.reminder_interval,
+    ));
+    for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
+        let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &timing, seed());
+        reporting.spawn(reporter.run(ending.clone()));
+    }
+
+    let outcome = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        Some(ended) = watching.join_next() => ended,
+        Some(ended) = reporting.join_next() => ended,
+        Some(ended) = serving.join_next() => ended,
+    };
+    shutdown.cancel();
+    watching.shutdown().await;
+    // Only now, so that the last report contains the last events.
+    ending.cancel();
+    let mut outcome = outcome.map_err(Error::Ended);
+    while let Some(ended) = reporting.join_next().await {
+        outcome = outcome.and(ended.map_err(Error::Ended));
+    }
+    served.cancel();
+    while let Some(ended) = serving.join_next().await {
+        outcome = outcome.and(ended.map_err(Error::Ended));
+    }
+    if outcome.is_ok() {
+        tracing::info!("stopped");
+    }
+    outcome
+}
+
+/// Logs the effective configuration.
+fn log_configuration(
+    plan: &Plan,
+    scope: &Scope,
+    cluster: &Cluster,
+    client: &Client,
+    timing: &Timing,
+    track_departed: TrackDeparted,
+    address: Option<SocketAddr>,
+) {
+    let environments: Vec<_> = plan.environments.iter().map(|e| e.name.as_str()).collect();
+    let environments = environments.join(", ");
+    let (interval, debounce) = (timing.cadence.interval, timing.cadence.debounce);
+    let running_only = if track_departed == TrackDeparted::Off { ", running pods only" } else { "" };
+    let (from, to, organization) = (cluster.url(), client.base_url(), client.organization().as_str());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"), cluster = from, scope = %scope, environments,
+        service = %to, organization, interval = interval.as_secs_f64(), debounce = debounce.as_secs_f64(),
+        departed_pods = track_departed == TrackDeparted::On,
+        "supercargo {} watches {scope} at {from} and reports to {to}, organization {organization}: {environments}, \
+         {debounce:?} after a change and every {interval:?}{running_only}",
+        env!("CARGO_PKG_VERSION"),
+    );
+    if let Some(address) = address {
+        tracing::info!(%address, "serving probes and metrics on http://{address}");
+    }
+}

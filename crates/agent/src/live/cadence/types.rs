@@ -1,0 +1,184 @@
+//! Inputs and outputs of the cadence.
+//!
+//! The task of an environment in `agent` builds the inputs and carries out the outputs.
+
+use std::time::{Duration, Instant};
+
+use crate::live::departed_pods::Contents;
+use crate::live::departure::Revision;
+use model::retry::StatusClass;
+
+/// The current state of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// The last revision that changed the environment's part of the live set.
+    pub revision: Revision,
+    /// Whether that part is known completely.
+    pub knowledge: Knowledge,
+    /// Whether there are unreported departed pods, including those of a report in flight.
+    pub has_departed_pods: bool,
+}
+
+/// Whether the environment's part of the live set is known completely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knowledge {
+    /// The first list is not complete.
+    Unlisted,
+    /// The list is complete, but an empty namespace is not confirmed to exist.
+    Unconfirmed,
+    /// The live set matched the server at this time: the last contact of the stalest watch.
+    Contact(Instant),
+}
+
+/// The next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Wait for a change, and at most until `until`.
+    Wait {
+        /// Always in the future.
+        until: Option<Instant>,
+    },
+    /// Compose a report of the current state and pass it to `begin`.
+    Send {
+        /// Why the report is due.
+        reason: SendReason,
+    },
+    /// No report may begin, including heartbeats. A report in flight continues.
+    Withhold {
+        /// The missing knowledge. Waiting alone does not change it.
+        reason: WithholdReason,
+    },
+    /// The shutdown is complete, or no further attempt can succeed: exit, even if a report is in flight.
+    Stop,
+}
+
+/// Why a report is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SendReason {
+    /// The first report.
+    First,
+    /// The environment changed.
+    Change,
+    /// No change for an interval.
+    Heartbeat,
+    /// The previous report failed.
+    Retry,
+    /// The previous report was too large with departed pods; running pods are reported without them.
+    Smaller,
+    /// The previous report contained departed pods; without a follow-up they would appear to be running.
+    FollowUp,
+    /// The agent shuts down.
+    Shutdown,
+}
+
+/// Why no report may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithholdReason {
+    /// The first list is not complete.
+    Unlisted,
+    /// An empty namespace is not confirmed to exist.
+    Unconfirmed,
+    /// The last contact is too old.
+    Stale {
+        /// Time of the last contact.
+        contact: Instant,
+    },
+}
+
+/// A report that is composed but not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draft {
+    /// The reason from [`Step::Send`].
+    pub reason: SendReason,
+    /// The environment's revision at the time of composition.
+    pub revision: Revision,
+    /// Hash of the body.
+    pub hash: u64,
+    /// Whether the report contains departed pods.
+    pub contents: Contents,
+}
+
+/// The decision on a draft.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeginResult {
+    /// Upload it; it is in flight now.
+    Upload,
+    /// The service already stores this body: a change was undone. Treat it as an accepted report.
+    Unchanged,
+    /// Another report is in flight.
+    Busy,
+}
+
+/// The result of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadResult {
+    /// The service stored the report.
+    Accepted {
+        /// Whether the service created a new snapshot; `None` if the response does not say.
+        new_snapshot: Option<bool>,
+    },
+    /// The service may or may not have stored the report.
+    Failed {
+        /// Whether a retry may succeed.
+        failure: Failure,
+        /// Delay from the Retry-After header.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// Whether a retry of a failed report may succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// A retry may succeed soon: no response, or a transient status.
+    Transient,
+    /// Somebody has to intervene; a retry or a change of the pods does not help.
+    Permanent,
+    /// Permanent, because the body is too large. A report without departed pods may fit.
+    TooLarge,
+}
+
+/// Consequences of a finished upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Completion {
+    /// The environment's revision and the contents of an accepted report. Departed pods are compared with
+    /// the revision of the whole set instead.
+    pub accepted: Option<(Revision, Contents)>,
+    /// The service created a new snapshot for an unchanged body: another agent reports to the same
+    /// environment.
+    pub another_writer: bool,
+}
+
+/// Consecutive failed reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failing {
+    /// Time of the first failure.
+    pub(super) since: Instant,
+    pub(super) failures: u32,
+    /// Reason of the next attempt.
+    pub(super) reason: SendReason,
+    pub(super) retry_at: Option<Instant>,
+}
+
+impl SendReason {
+    /// Whether the report includes departed pods. A follow-up does not: pods that departed meanwhile wait
+    /// for the next report, so that a chain of follow-ups never makes a pod appear to be running.
+    #[must_use]
+    pub fn includes_departed_pods(self) -> bool {
+        !matches!(self, Self::FollowUp | Self::Smaller)
+    }
+}
+
+impl From<StatusClass> for Failure {
+    /// `Success` means here that a successful status has an invalid body: it is not from the service, which
+    /// is permanent.
+    fn from(class: StatusClass) -> Self {
+        match class {
+            StatusClass::Transient => Self::Transient,
+            StatusClass::Success
+            | StatusClass::NotAuthorized
+            | StatusClass::NotFound
+            | StatusClass::Rejected
+            | StatusClass::Foreign => Self::Permanent,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Converts one pod into one artifact of a report.
+//!
+//! The live set calls it for every applied pod, with the digests that it remembers of the pod. Pure: takes a
+//! [`PodView`], uses no socket or clock, and cannot fail. Unusable input becomes a skip with a reason.
+
+mod reference;
+mod size_budget;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+pub use model::image_id::ContainerSkip;
+use model::image_id::{self, ImageId};
+
+use self::size_budget::SizeBudget;
+use super::pod::{ContainerKind, ContainerView, Phase, PodView};
+use model::{Digests, Fingerprint, Workload};
+
+/// Maximum length of an image name, in bytes. The longest valid one with a tag and a SHA-512 digest has 520.
+const MAX_NAME_BYTES: usize = 1_024;
+
+/// Containers that a report includes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// Regular, init and ephemeral containers, and mounted images: all code that runs, or ran, in the pod.
+    #[default]
+    All,
+    /// Regular containers only.
+    App,
+}
+
+/// Why a pod is not reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PodSkip {
+    /// Its phase is Succeeded or Failed.
+    Ended,
+    /// No container has an image ID yet.
+    NotStarted,
+    /// No image ID contains a SHA-256 digest.
+    NoDigest,
+    /// The pod cannot be decoded, or lacks a name, a namespace or a creation time.
+    Unreadable,
+}
+
+impl fmt::Display for PodSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ended => "ended",
+            Self::NotStarted => "not started",
+            Self::NoDigest => "without a SHA-256 digest",
+            Self::Unreadable => "unreadable",
+        })
+    }
+}
+
+/// A collapsed pod, without the fields that differ between pods of one owner.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Collapsed {
+    /// The reported workload, or why the pod is skipped.
+    pub workload: Result<Arc<Workload>, PodSkip>,
+    /// Number of skipped containers of a started pod, by reason.
+    pub skipped: Box<[(ContainerSkip, u64)]>,
+    /// The containers with a known digest, sorted; to be remembered for the next event of the pod.
+    pub containers: Box<[Container]>,
+}
+
+/// A container with a known digest.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Container {
+    name: Box<str>,
+    /// The normalized image name.
+    image: Box<str>,
+    digest: Fingerprint,
+    is_config_digest: bool,
+}
+
+impl Collapsed {
+    /// A pod that is not reported.
+    #[must_use]
+    pub fn skipped(reason: PodSkip) -> Self {
+        Self { workload: Err(reason), skipped: Box::default(), containers: Box::default() }
+    }
+
+    /// Number of containers of which only the digest of the image configuration is known.
+    #[must_use]
+    pub fn config_digests(&self) -> u64 {
+        self.containers.iter().filter(|c| c.is_config_digest).count() as u64
+    }
+}
+
+/// Collapses one pod; `remembered` are the containers of its previous state.
+///
+/// A pod is reported from the first digest of a container until its phase is Succeeded or Failed. Ended
+/// containers count until then. After a reboot of a node, the kubelet restores statuses without image IDs, or
+/// not at all, so a container keeps its remembered digest until it has another.
+#[must_use]
+pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> Collapsed {
+    if pod.phase == Phase::Ended {
+        return Collapsed::skipped(PodSkip::Ended);
+    }
+    let (mut containers, mut missing) = (Vec::<Container>::new(), Vec::new());
+    let mut budget = SizeBudget::default();
+    for container in
+        pod.containers.iter().filter(|c| counting == Counting::All || c.kind == ContainerKind::App)
+    {
+        match image_id::parse(&container.image_id) {
+            Ok(id) => {
+                let image = image_name(container, &id);
+                if budget.reserve([&*container.name, &*image]) {
+                    containers.push(Container {
+                        name: container.name.as_str().into(),
+                        image: image.into(),
+                        digest: id.digest,
+                        is_config_digest: id.repository.is_none(),
+                    });
+                } else {
+                    missing.push((&container.name, ContainerSkip::TooMany));
+                }
+            }
+            Err(reason) => missing.push((&container.name, reason)),
+        }
+    }
+    let current = containers.len();
+    for old in remembered {
+        if !containers.iter().take(current).any(|c| c.name == old.name)
+            && budget.reserve([&*old.name, &*old.image])
+        {
+            containers.push(old.clone());
+        }
+    }
+    // Remembered containers are sorted.
+    let kept = containers.get(current..).unwrap_or_default();
+    let is_remembered = |name: &str| kept.binary_search_by(|c| (*c.name).cmp(name)).is_ok();
+    let mut skipped = BTreeMap::<_, u64>::new();
+    for (name, reason) in missing {
+        if reason != ContainerSkip::NotStarted || !is_remembered(name) {
+            *skipped.entry(reason).or_default() += 1;
+        }
+    }
+    if containers.is_empty() && skipped.keys().all(|reason| *reason == ContainerSkip::NotStarted) {
+        return Collapsed::skipped(PodSkip::NotStarted);
+    }
+    containers.sort_unstable();
+    let workload = match pod.created_at {
+        _ if containers.is_empty() => Err(PodSkip::NoDigest),
+        Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
+            let owners = size_budget::owners(pod.owners, budget);
+            Ok(Arc::new(Workload { digests: digests(&containers), owners }))
+        }
+        _ => Err(PodSkip::Unreadable),
+    };
+    Collapsed { workload, skipped: skipped.into_iter().collect(), containers: containers.into() }
+}
+
+/// The image name: from the status, else from the specification, else the repository of the digest, else the
+/// digest itself. Names that are too long or contain a control character are ignored.
+fn image_name(container: &ContainerView, id: &ImageId<'_>) -> String {
+    [container.image.as_str(), container.spec_image.as_str(), id.repository.unwrap_or_default()]
+        .into_iter()
+        .filter(|name| !name.is_empty() && name.len() <= MAX_NAME_BYTES)
+        .find(|name| !image_id::is_bare_digest(name) && !name.contains(char::is_control))
+        .map_or_else(|| format!("sha256:{}", id.digest), |name| reference::normalize(name).into_owned())
+}
+
+fn digests(containers: &[Container]) -> Digests {
+    Digests::from_images(containers.iter().map(|c| (String::from(&*c.image), c.digest)).collect())
+}
+
+#[cfg(test)]
+mod tests;

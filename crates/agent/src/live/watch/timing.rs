@@ -1,0 +1,70 @@
+//! Durations and options of the watch state machine.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use model::retry::Backoff;
+
+/// Durations and options of a [`Watch`](super::Watch).
+#[derive(Debug, Clone)]
+pub struct Timing {
+    /// Whether to request streaming lists.
+    pub streaming: Streaming,
+    /// Read timeout of a streaming list.
+    pub stream_timeout: Duration,
+    /// Read timeout of a page.
+    pub page_timeout: Duration,
+    /// Read timeout of a watch. The API server sends a bookmark about once a minute.
+    pub watch_timeout: Duration,
+    /// Relist instead of resuming the watch after this time without contact.
+    pub stale_after: Duration,
+    /// Interval of periodic relists; each is randomized by up to a quarter.
+    pub relist: Duration,
+    /// Range of the random `timeoutSeconds` of a watch, in seconds.
+    pub timeout_seconds: RangeInclusive<u32>,
+    /// Delays between attempts.
+    pub backoff: Backoff,
+}
+
+/// Whether to request streaming lists (Kubernetes documentation, "Kubernetes API Concepts", Streaming
+/// lists).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Streaming {
+    /// Request a streaming list first.
+    Preferred,
+    /// Request paged lists only.
+    Never,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            streaming: Streaming::Preferred,
+            stream_timeout: Duration::from_secs(30),
+            page_timeout: Duration::from_mins(1),
+            watch_timeout: Duration::from_secs(100),
+            stale_after: Duration::from_mins(4),
+            relist: Duration::from_hours(6),
+            timeout_seconds: 240..=300,
+            backoff: Backoff::default(),
+        }
+    }
+}
+
+impl Timing {
+    /// Divides every duration by `divisor`; `timeout_seconds` stays at least 1.
+    #[must_use]
+    pub fn scaled(self, divisor: u32) -> Self {
+        let seconds = |seconds: &u32| (seconds / divisor).max(1);
+        Self {
+            stream_timeout: self.stream_timeout / divisor,
+            page_timeout: self.page_timeout / divisor,
+            watch_timeout: self.watch_timeout / divisor,
+            stale_after: self.stale_after / divisor,
+            relist: self.relist / divisor,
+            timeout_seconds: seconds(self.timeout_seconds.start())..=seconds(self.timeout_seconds.end()),
+            backoff: self.backoff.scaled(divisor),
+            ..self
+        }
+    }
+}

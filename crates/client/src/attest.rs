@@ -1,0 +1,46 @@
+//! Operation 5: attest JUnit test results.
+
+use bytes::Bytes;
+use http::Method;
+use reqwest::Body;
+use reqwest::multipart::{Form, Part};
+
+use super::body::{Progress, file};
+use super::client::Client;
+use super::error::Error;
+use model::{FlowName, TrailName};
+
+/// A file that is stored with an attestation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// Its name, without folders.
+    pub name: String,
+    /// Its content.
+    pub content: Bytes,
+}
+
+impl Client {
+    /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose first part is
+    /// `data_json`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error`] unless the response is a 2xx without a body or with JSON.
+    pub async fn attest_junit(
+        &self,
+        flow: &FlowName,
+        trail: &TrailName,
+        data: String,
+        attachment: Option<Attachment>,
+    ) -> Result<(), Error> {
+        let mut form = Form::new().text("data_json", data);
+        let length = attachment.as_ref().map_or(0, |attachment| attachment.content.len() as u64);
+        let progress = Progress::new(length);
+        if let Some(Attachment { name, content }) = attachment {
+            let body = Body::wrap(file(content, progress.clone()));
+            form = form.part("attachment_file", Part::stream_with_length(body, length).file_name(name));
+        }
+        let path = ["attestations", flow.as_str(), "trail", trail.as_str(), "junit"];
+        self.post_form(self.request(Method::POST, &path), form, &progress).await.map(|_| ())
+    }
+}

@@ -1,0 +1,60 @@
+//! Operation 7: report a K8S environment.
+
+use http::{Method, StatusCode};
+
+use super::client::Client;
+use super::error::{Error, Request};
+use model::EnvironmentName;
+
+/// The interface's response to a report without a new snapshot.
+const UNCHANGED: &str = "report processed, no new snapshots to create";
+
+/// The body of a report, which is streamed.
+pub trait ReportBody {
+    /// Pieces of the JSON.
+    type Chunks: Iterator<Item = Vec<u8>> + Send + Sync + Unpin + 'static;
+
+    /// Number of bytes of all chunks.
+    fn content_length(&self) -> u64;
+
+    /// The JSON, in pieces.
+    fn chunks(&self) -> Self::Chunks;
+}
+
+/// The result of an accepted report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// The service created a snapshot.
+    NewSnapshot,
+    /// The running artifacts are those of the current snapshot.
+    Unchanged,
+    /// The response does not tell; the interface permits this.
+    Unspecified,
+}
+
+impl Client {
+    /// The request of [`Client::report_k8s`].
+    #[must_use]
+    pub fn report_k8s_request(&self, environment: &EnvironmentName) -> Request {
+        self.request(Method::PUT, &["environments", environment.as_str(), "report", "K8S"])
+    }
+
+    /// PUTs a report: `/environments/{org}/{env_name}/report/K8S`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error`] unless the response is a 2xx without a body or with JSON.
+    pub async fn report_k8s(
+        &self,
+        environment: &EnvironmentName,
+        report: &impl ReportBody,
+    ) -> Result<Accepted, Error> {
+        let success = self.put_report(self.report_k8s_request(environment), report).await?;
+        Ok(match (success.body.as_str(), success.status) {
+            // Also with 201: the interface does not say which status it comes with.
+            (Some(UNCHANGED), _) => Accepted::Unchanged,
+            (_, StatusCode::CREATED) => Accepted::NewSnapshot,
+            _ => Accepted::Unspecified,
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! The digest in a container's `status.imageID`.
+//!
+//! The container runtime interface does not define its format:
+//! containerd as `repository@sha256:H`, dockershim with a scheme before it, CRI-O as a bare `H`.
+
+use std::fmt;
+
+use crate::Fingerprint;
+
+/// A parsed `imageID`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageId<'a> {
+    /// The SHA-256 digest.
+    pub digest: Fingerprint,
+    /// The repository of the digest. Without one, the digest is that of the image configuration, since the
+    /// runtime knows no other.
+    pub repository: Option<&'a str>,
+}
+
+/// Why a container is not in the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerSkip {
+    /// No image ID: the image is not pulled, or the kubelet lost the status.
+    NotStarted,
+    /// Its digest is not SHA-256, which the interface requires.
+    OtherAlgorithm,
+    /// Its image ID contains no digest.
+    NoDigest,
+    /// The pod exceeds its size budget.
+    TooMany,
+}
+
+impl fmt::Display for ContainerSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotStarted => "not started",
+            Self::OtherAlgorithm => "with a digest other than SHA-256",
+            Self::NoDigest => "without a digest in the image ID",
+            Self::TooMany => "above the size limit of a pod",
+        })
+    }
+}
+
+/// Parses an `imageID`.
+///
+/// # Errors
+///
+/// The reason to skip the container.
+pub fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
+    if image_id.is_empty() {
+        return Err(ContainerSkip::NotStarted);
+    }
+    let without_scheme = image_id.split_once("://").map_or(image_id, |(_, rest)| rest);
+    let (repository, digest) = match without_scheme.rsplit_once('@') {
+        Some((repository, digest)) => (Some(repository).filter(|r| !r.is_empty()), digest),
+        None => (None, without_scheme),
+    };
+    let hex = match digest.split_once(':') {
+        Some(("sha256", hex)) => hex,
+        Some((algorithm, _)) if is_algorithm(algorithm) => return Err(ContainerSkip::OtherAlgorithm),
+        // CRI-O writes a bare H for an image without a repository; after an `@` it is invalid.
+        None if repository.is_none() => digest,
+        _ => return Err(ContainerSkip::NoDigest),
+    };
+    let digest = Fingerprint::from_hex(hex).ok_or(ContainerSkip::NoDigest)?;
+    Ok(ImageId { digest, repository })
+}
+
+/// The SHA-256 digest in an image reference: `H`, `sha256:H` or `name@sha256:H`.
+#[must_use]
+pub fn digest_of(image: &str) -> Option<Fingerprint> {
+    parse(image).ok().map(|id| id.digest)
+}
+
+/// Whether a name is only a digest: `sha256:H` or `H`.
+#[must_use]
+pub fn is_bare_digest(name: &str) -> bool {
+    Fingerprint::from_hex(name.strip_prefix("sha256:").unwrap_or(name)).is_some()
+}
+
+/// Other registered or common algorithms (OCI image specification, "Digests").
+fn is_algorithm(word: &str) -> bool {
+    matches!(word, "sha512" | "sha384" | "blake3" | "sha1" | "md5")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+
+    #[test]
+    fn digest_formats_of_all_runtimes_are_parsed() {
+        for (image_id, repository) in [
+            (format!("docker.io/library/nginx@sha256:{H}"), Some("docker.io/library/nginx")),
+            (format!("docker-pullable://reg:5000/a/b@sha256:{H}"), Some("reg:5000/a/b")),
+            (format!("repo@sha256:{}", H.to_uppercase()), Some("repo")),
+            (format!("repo:1@sha256:{H}"), Some("repo:1")),
+            (format!("docker://sha256:{H}"), None),
+            (format!("sha256:{H}"), None),
+            (H.to_owned(), None),
+            (format!("@sha256:{H}"), None),
+        ] {
+            let digest = H.parse().unwrap();
+            assert_eq!(parse(&image_id), Ok(ImageId { digest, repository }), "{image_id}");
+        }
+    }
+
+    #[test]
+    fn other_image_ids_are_skipped_with_a_reason() {
+        use ContainerSkip::{NoDigest, NotStarted, OtherAlgorithm};
+        for (image_id, reason) in [
+            (String::new(), NotStarted),
+            (format!("repo@sha512:{H}{H}"), OtherAlgorithm),
+            (format!("repo@sha256:{}", H.split_at(1).1), NoDigest),
+            (format!("repo@sha256:{H}0"), NoDigest),
+            (format!("repo@sha256:{}g", H.split_at(1).1), NoDigest),
+            (format!("repo@sha256:{}９", H.split_at(1).1), NoDigest),
+            (format!("repo@SHA256:{H}"), NoDigest),
+            (format!("repo@{H}"), NoDigest),
+            (format!(" sha256:{H}"), NoDigest),
+            ("nginx:1.27".to_owned(), NoDigest),
+            ("docker://".to_owned(), NoDigest),
+            ("образ".to_owned(), NoDigest),
+        ] {
+            assert_eq!(parse(&image_id), Err(reason), "{image_id}");
+        }
+    }
+
+    #[test]
+    fn bare_digest_is_distinguished_from_a_name() {
+        assert!(is_bare_digest(H) && is_bare_digest(&format!("sha256:{H}")));
+        assert!(
+            !is_bare_digest("nginx") && !is_bare_digest("") && !is_bare_digest(&format!("nginx@sha256:{H}"))
+        );
+    }
+}

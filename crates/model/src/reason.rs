@@ -1,0 +1,289 @@
+//! Why an artifact is not compliant, or allowed nevertheless, and why an environment runs too few artifacts.
+//!
+//! A reason is stored and sent as data. Its text is made where it is shown, and never parsed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Timestamp;
+
+/// A reason.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
+pub struct Reason {
+    /// What was found.
+    #[serde(flatten)]
+    pub code: Code,
+    /// The rule that is not satisfied.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rule: Option<RuleReference>,
+    /// The flow that the reason is about; none if no flow holds the artifact.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flow_name: Option<String>,
+    /// The trail of `non_compliant_in_trail`. Other reasons name none, since a later trail would change them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trail_name: Option<String>,
+    /// The name of the attestation; none if the rule accepts any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attestation_name: Option<String>,
+    /// The type of the attestation; none if the rule accepts any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attestation_type: Option<String>,
+    /// The control that the attestation is evidence for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub for_control: Option<String>,
+    /// The platform of an image index that the reason is about.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub platform: Option<String>,
+    /// The reason in words. Added when it is sent.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub text: String,
+}
+
+/// A rule of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
+pub struct RuleReference {
+    /// The policy.
+    pub policy_name: String,
+    /// The version of the policy.
+    pub policy_version: i64,
+    /// The number of the rule in the policy, from 1.
+    pub number: usize,
+}
+
+/// What a rule found in one flow and trail, or another reason. `type` is the name of the interface.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Code {
+    /// The rule is satisfied; no reason.
+    RuleSatisfied,
+    /// The rule does not apply; no reason.
+    RuleNotApplicable,
+    /// No flow holds the artifact.
+    MissingProvenance,
+    /// No trail holds the artifact.
+    MissingTrail,
+    /// The trail does not comply with the flow's template.
+    NonCompliantInTrail,
+    /// The attestation is missing.
+    MissingAttestation,
+    /// The latest attestation does not pass.
+    NonCompliantAttestation,
+    /// The latest attestation is too old.
+    ExpiredAttestation {
+        /// Since this time, in seconds of Unix time.
+        #[cfg_attr(feature = "openapi", schemars(with = "f64"))]
+        since: Timestamp,
+    },
+    /// The latest attestation has too few tests that ran.
+    TooFewTests {
+        /// Their number.
+        tests: u32,
+        /// The minimum.
+        min_tests: u32,
+    },
+    /// The latest attestation has too many skipped tests.
+    TooManySkippedTests {
+        /// Their number.
+        skipped: u32,
+        /// The maximum.
+        max_skipped: u32,
+    },
+    /// Too few persons approved the artifact.
+    MissingApproval {
+        /// Their number.
+        approved: usize,
+        /// The number of persons who must approve.
+        count: u32,
+        /// Whether approvals by authors do not count.
+        not_author: bool,
+    },
+    /// Approvals by authors do not count, but no commit of the artifact is known.
+    UnknownAuthor,
+    /// The condition of the rule cannot be evaluated: the rule applies.
+    FailedCondition {
+        /// The problem.
+        problem: String,
+    },
+    /// An entry of the allow-list allows the artifact.
+    Allowed {
+        /// The author of the entry.
+        author: String,
+        /// Why the artifact is allowed.
+        comment: String,
+        /// Expiry of the entry, in seconds of Unix time; none for never.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        #[cfg_attr(feature = "openapi", schemars(with = "Option<f64>"))]
+        until: Option<Timestamp>,
+    },
+    /// The environment runs fewer artifacts than `minArtifacts`.
+    TooFewArtifacts {
+        /// Their number.
+        artifacts: u32,
+        /// The minimum.
+        min_artifacts: u32,
+    },
+    /// The number of artifacts of the environment dropped by more than `maxDrop`.
+    TooLargeDrop {
+        /// Their number.
+        artifacts: u32,
+        /// Their number before.
+        before: u32,
+        /// The maximum, in percent.
+        max_drop: u32,
+    },
+}
+
+impl Code {
+    /// Whether a rule that found it may not be satisfied.
+    #[must_use]
+    pub fn is_reason(&self) -> bool {
+        !matches!(self, Self::RuleSatisfied | Self::RuleNotApplicable)
+    }
+}
+
+/// A reason without a rule.
+impl From<Code> for Reason {
+    fn from(code: Code) -> Self {
+        Self {
+            code,
+            rule: None,
+            flow_name: None,
+            trail_name: None,
+            attestation_name: None,
+            attestation_type: None,
+            for_control: None,
+            platform: None,
+            text: String::new(),
+        }
+    }
+}
+
+impl Reason {
+    /// The reason with its text, to be sent.
+    #[must_use]
+    pub fn with_text(&self) -> Self {
+        Self { text: self.to_string(), ..self.clone() }
+    }
+
+    /// The texts of reasons, with a separator between them.
+    #[must_use]
+    pub fn join(reasons: &[Self], separator: &str) -> String {
+        reasons.iter().map(Self::to_string).collect::<Vec<_>>().join(separator)
+    }
+
+    /// What was found, without the policy.
+    #[must_use]
+    pub fn finding(&self) -> String {
+        let flow = self.flow_name.as_ref().map(|flow| format!(" of the flow {flow}")).unwrap_or_default();
+        let attestation = || {
+            let required = subject(self.attestation_name.as_deref(), self.attestation_type.as_deref());
+            format!("{required}{flow}")
+        };
+        let control =
+            || self.for_control.as_ref().map(|name| format!(" (control {name})")).unwrap_or_default();
+        let mut text = match &self.code {
+            Code::RuleSatisfied => "the rule is satisfied".to_owned(),
+            Code::RuleNotApplicable => "the rule does not apply".to_owned(),
+            Code::MissingProvenance => "no flow holds the artifact".to_owned(),
+            Code::MissingTrail => "no trail holds the artifact".to_owned(),
+            Code::NonCompliantInTrail => {
+                format!("the trail {}{flow} is not compliant", self.trail_name.as_deref().unwrap_or_default())
+            }
+            Code::MissingAttestation => format!("{} is missing{}", attestation(), control()),
+            Code::NonCompliantAttestation => format!("{} fails{}", attestation(), control()),
+            Code::ExpiredAttestation { since } => {
+                format!("{} is too old since {since}{}", attestation(), control())
+            }
+            Code::TooFewTests { tests, min_tests } => format!(
+                "{} has too few tests: {tests}, expected at least {min_tests}{}",
+                attestation(),
+                control()
+            ),
+            Code::TooManySkippedTests { skipped, max_skipped } => format!(
+                "{} has too many skipped tests: {skipped}, expected at most {max_skipped}{}",
+                attestation(),
+                control()
+            ),
+            Code::MissingApproval { approved, count, not_author } => {
+                let but = if *not_author { " by others than the author" } else { "" };
+                match count {
+                    1 => format!("not approved{but}"),
+                    count => format!("approved by {approved} of {count} persons{but}"),
+                }
+            }
+            Code::UnknownAuthor => "not approved: the author of the commit is unknown".to_owned(),
+            Code::FailedCondition { problem } => format!("the attestation rule applies: {problem}{flow}"),
+            Code::Allowed { author, comment, until } => {
+                let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
+                format!("allowed by {author}{until}: {comment}")
+            }
+            Code::TooFewArtifacts { artifacts, min_artifacts } => {
+                format!("too few running artifacts: {artifacts}, expected at least {min_artifacts}")
+            }
+            Code::TooLargeDrop { artifacts, before, max_drop } => format!(
+                "too few running artifacts: {artifacts} after {before}, expected a drop of at most {max_drop}%"
+            ),
+        };
+        if let Some(platform) = &self.platform {
+            text = format!("{text} for {platform}");
+        }
+        text
+    }
+}
+
+/// The policy, if there is one, and what was found.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(RuleReference { policy_name, policy_version, .. }) = &self.rule {
+            write!(f, "{policy_name} v{policy_version}: ")?;
+        }
+        f.write_str(&self.finding())
+    }
+}
+
+/// The attestations with a name and a type, each of which may be any.
+#[must_use]
+pub fn subject(name: Option<&str>, kind: Option<&str>) -> String {
+    match (name, kind) {
+        (Some(name), None) => name.to_owned(),
+        (Some(name), Some(kind)) => format!("{name} ({kind})"),
+        (None, kind) => format!("an attestation of type {}", kind.unwrap_or("any")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_is_the_same_after_it_was_stored() {
+        let rule = RuleReference { policy_name: "prod rules".to_owned(), policy_version: 2, number: 3 };
+        for code in [
+            Code::ExpiredAttestation { since: Timestamp::from_micros(1_790_000_000_123_457) },
+            Code::MissingApproval { approved: 0, count: 2, not_author: true },
+            Code::Allowed { author: "kim".to_owned(), comment: "audit".to_owned(), until: None },
+        ] {
+            let reason =
+                Reason { rule: Some(rule.clone()), flow_name: Some("cart".to_owned()), ..code.into() };
+            let stored = serde_json::to_string(&reason).unwrap();
+            assert_eq!(serde_json::from_str::<Reason>(&stored).unwrap(), reason, "{stored}");
+        }
+    }
+
+    #[test]
+    fn reason_is_stored_without_text_and_sent_with_it() {
+        let rule = RuleReference { policy_name: "prod rules".to_owned(), policy_version: 2, number: 1 };
+        let reason = Reason { rule: Some(rule), ..Code::TooFewTests { tests: 1, min_tests: 3 }.into() };
+        let json = serde_json::json!({
+            "type": "too_few_tests", "tests": 1, "min_tests": 3,
+            "rule": {"policy_name": "prod rules", "policy_version": 2, "number": 1},
+        });
+        assert_eq!(serde_json::to_value(&reason).unwrap(), json);
+        let text = "prod rules v2: an attestation of type any has too few tests: 1, expected at least 3";
+        assert_eq!(reason.with_text().text, text);
+    }
+}

@@ -1,0 +1,168 @@
+//! The state that all requests and background tasks share.
+//!
+//! The module imports no operation and no page. Read operations and pages receive its [`Site`] only.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRef;
+use ipnet::IpNet;
+use sqlx::types::Uuid;
+use tokio::sync::{Mutex, Notify, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use super::addresses::{AddressBook, Addresses};
+use super::http::body::Budget;
+use super::http::links::Links;
+use super::identity::Identities;
+use super::invitation::Invitation;
+use super::limits::Limits;
+use super::limits::authentication::AuthenticationLimiter;
+use super::limits::connections::ConnectionShare;
+use super::limits::keyed_semaphore::KeyedSemaphore;
+use super::limits::organization_lock::OrganizationLocks;
+use super::log_signer::LogSigner;
+use super::maintenance::clock::Clock;
+use super::maintenance::metrics::Metrics;
+use super::site::{PageSite, Site};
+use super::unknown_fields::UnknownFieldWarnings;
+use model::{Fingerprint, Trigger};
+use store::Store;
+use store::events::Queued;
+
+/// A cheap handle: all clones share the same parts.
+#[derive(Clone)]
+pub(super) struct App(Arc<Parts>);
+
+pub(super) struct Parts {
+    pub(super) site: Site,
+    /// The same, whose store is a replica that may be late.
+    pub(super) replica_site: Option<Site>,
+    /// Identifies this process among the replicas of the service.
+    pub(super) replica: Uuid,
+    pub(super) limits: Limits,
+    pub(super) metrics: Metrics,
+    pub(super) limiter: AuthenticationLimiter,
+    /// Memory for request bodies.
+    pub(super) inbound: Budget,
+    /// Memory for responses.
+    pub(super) outbound: Budget,
+    /// One permit per running request: in total and per organization.
+    pub(super) running: Arc<Semaphore>,
+    pub(super) running_of: KeyedSemaphore,
+    /// One permit per operation or page that reads from the database: per organization.
+    pub(super) connections_of: KeyedSemaphore,
+    /// Acquired before a transaction that evaluates.
+    pub(super) organization_locks: OrganizationLocks,
+    /// Notified after a commit that adds notifications to the outbox.
+    pub(super) outbox: Notify,
+    /// The addresses of notification targets.
+    pub(super) addresses: Addresses,
+    /// The internal networks that notifications may reach.
+    pub(super) allowed_internal: Vec<IpNet>,
+    /// Issuers whose tokens are accepted, and their keys.
+    pub(super) identities: Identities,
+    pub(super) invitation: Invitation,
+    pub(super) unknown_fields: UnknownFieldWarnings,
+    /// Tokens whose use is to be recorded.
+    pub(super) used_tokens: std::sync::Mutex<BTreeSet<Fingerprint>>,
+    /// Time and result of the last check of the database: requests without a token share it.
+    checked: Mutex<Option<(Instant, bool)>>,
+}
+
+impl App {
+    pub(super) fn new(
+        store: Store,
+        replica: Option<Store>,
+        limits: &Limits,
+        clock: Clock,
+        links: Links,
+        log_signer: LogSigner,
+        allowed_internal: Vec<IpNet>,
+    ) -> Self {
+        let pools = store.pool_sizes();
+        let share = ConnectionShare::from_pools(pools.readers, pools.writers);
+        let site = Site::new(store, links, log_signer, clock, limits.silent_after);
+        Self(Arc::new(Parts {
+            replica_site: replica.map(|replica| site.with_store(replica)),
+            site,
+            replica: Uuid::now_v7(),
+            limits: *limits,
+            metrics: Metrics::new(),
+            limiter: AuthenticationLimiter::new(limits),
+            inbound: Budget::new(limits.inbound_kibibytes),
+            outbound: Budget::new(limits.outbound_kibibytes),
+            running: Arc::new(Semaphore::new(limits.requests)),
+            running_of: KeyedSemaphore::new(limits.requests_per_organization()),
+            connections_of: KeyedSemaphore::new(share.reads),
+            organization_locks: OrganizationLocks::new(share.writes),
+            outbox: Notify::new(),
+            addresses: Addresses::default(),
+            allowed_internal,
+            identities: Identities::default(),
+            invitation: Invitation::default(),
+            unknown_fields: UnknownFieldWarnings::default(),
+            used_tokens: std::sync::Mutex::default(),
+            checked: Mutex::new(None),
+        }))
+    }
+}
+
+/// Validity of a check of the database, and its timeout.
+const CHECKED_FOR: Duration = Duration::from_secs(1);
+
+impl App {
+    /// Counts committed events, and wakes the sender of their notifications.
+    pub(super) fn committed(&self, triggers: &[Trigger], queued: Queued) {
+        for trigger in triggers {
+            self.metrics.event(*trigger);
+        }
+        self.metrics.merged_notifications(queued.merged);
+        if queued.notifications > 0 {
+            self.outbox.notify_one();
+        }
+    }
+
+    /// Whether the database responds.
+    pub(super) async fn is_ready(&self) -> bool {
+        let mut checked = self.checked.lock().await;
+        if let Some((at, is_ready)) = *checked
+            && at.elapsed() < CHECKED_FOR
+        {
+            return is_ready;
+        }
+        let store = self.site.store.clone();
+        let ping = tokio::spawn(async move { store.ping().await });
+        let is_ready = matches!(timeout(CHECKED_FOR, ping).await, Ok(Ok(Ok(()))));
+        *checked = Some((Instant::now(), is_ready));
+        is_ready
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl FromRef<App> for Arc<AddressBook> {
+    fn from_ref(app: &App) -> Self {
+        app.addresses.current()
+    }
+}
+
+impl FromRef<App> for PageSite {
+    fn from_ref(app: &App) -> Self {
+        Self(app.replica_site.as_ref().unwrap_or(&app.site).clone())
+    }
+}
+
+impl FromRef<App> for Site {
+    fn from_ref(app: &App) -> Self {
+        app.site.clone()
+    }
+}

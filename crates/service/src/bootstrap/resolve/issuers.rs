@@ -1,0 +1,110 @@
+//! Issuers: reads their keys and checks their rules.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use url::Url;
+
+use super::secret::{self, Found, read_text};
+use super::value::{InvalidValue, unique};
+use crate::identity::KeySet;
+use crate::notify::AddressBook;
+use model::EnvironmentName;
+use runtime::error_causes::describe;
+use store::bootstrap::file::{Issuer, Jwks};
+
+/// Maximum size of a file with keys, in bytes.
+const MAX_KEYS: u64 = 256 * 1024;
+
+/// Reads and checks the issuers of an organization.
+pub(super) fn resolve(
+    issuers: &mut [Issuer],
+    organization: &str,
+    place: &str,
+    path: &Path,
+    book: &mut AddressBook,
+) -> Result<(), InvalidValue> {
+    unique(place, issuers.iter().map(|issuer| issuer.name.as_str()))?;
+    for (n, issuer) in issuers.iter_mut().enumerate() {
+        let at = |key: &str| format!("{place}[{n}].{key}");
+        let reference = issuer.sign_in.as_ref().and_then(|sign_in| sign_in.client_secret.as_ref());
+        if let Some(reference) = reference {
+            let client_secret =
+                secret::any(reference, path).map_err(|why| (at("signIn.clientSecret"), why))?;
+            book.client_secrets.insert((organization.to_owned(), issuer.name.clone()), client_secret);
+        }
+        resolve_issuer(issuer, path).map_err(|(key, why)| (at(&key), why))?;
+    }
+    let mut seen = BTreeMap::new();
+    for (n, issuer) in issuers.iter().enumerate() {
+        let keys = issuer.jwks.as_ref().map(|jwks| &jwks.keys);
+        if let Some(other) = seen.insert((&issuer.url, &issuer.audience, keys), &issuer.name) {
+            let why = format!("same issuer, audience and keys as {other}: add the rules to that issuer");
+            return Err((format!("{place}[{n}].issuer"), why));
+        }
+    }
+    Ok(())
+}
+
+fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> {
+    let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
+    let invalid = |key: &str, why: &str| Err((key.to_owned(), why.to_owned()));
+    // The name of a caller is NAME/SUBJECT, so the name contains no slash.
+    if name.parse::<EnvironmentName>().is_err() || name.len() > 64 {
+        return invalid("name", "expected at most 64 letters, digits, '-', '_', '.' or '~'");
+    }
+    let parsed = url.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let has_more = |url: &Url| {
+        url.query().is_some() || url.fragment().is_some() || url.password().is_some() || url.username() != ""
+    };
+    if parsed.is_none_or(|url| has_more(&url)) {
+        let why = "expected an http or https URL without query, fragment and credentials";
+        return invalid("issuer", why);
+    }
+    let is_text = |text: &str| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+    if let Some(sign_in) = sign_in {
+        let client_id = audience.get_or_insert_with(|| sign_in.client_id.clone());
+        if *client_id != sign_in.client_id {
+            return invalid("audience", "expected the clientId of signIn, or no audience");
+        }
+        if jwks.is_some() {
+            let why = "must not be combined with jwks: sign-in needs the endpoints of the issuer";
+            return invalid("signIn", why);
+        }
+        let is_scope = |scope: &String| is_text(scope) && !scope.contains([' ', '"', '\\']);
+        if !sign_in.scopes.iter().all(is_scope) {
+            return invalid("signIn.scopes", "expected names without spaces, such as groups");
+        }
+    }
+    if !audience.as_deref().is_some_and(is_text) {
+        return invalid("audience", "expected 1 to 255 bytes without control characters");
+    }
+    if rules.is_empty() {
+        return invalid("rules", "expected at least one rule");
+    }
+    if let Some(jwks) = jwks {
+        read_keys(jwks, path).map_err(|why| ("jwks.file".to_owned(), why))?;
+    }
+    for (n, rule) in rules.iter().enumerate() {
+        let claims = &rule.claims;
+        if claims.is_empty()
+            || !claims.iter().flat_map(|(name, value)| [name, value]).all(|text| is_text(text))
+        {
+            let why = "expected at least one claim, and names and values of 1 to 255 bytes without control characters";
+            return invalid(&format!("rules[{n}].claims"), why);
+        }
+        let checked = rule.scope().check(rule.role, rule.create);
+        checked.map_err(|error| (format!("rules[{n}]"), error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn read_keys(jwks: &mut Jwks, path: &Path) -> Result<(), String> {
+    let Found { content, place } = read_text(MAX_KEYS, &jwks.file, path)?;
+    KeySet::parse(content.as_bytes()).map_err(|error| format!("{place}: {}", describe(&error)))?;
+    if KeySet::has_private_keys(content.as_bytes()) {
+        return Err(format!("{place}: expected public keys only, got a private key"));
+    }
+    jwks.keys = content;
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Errors of single values, and checks that several parts of the file share.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use model::escape::Escaped;
+
+/// The key of an invalid value, and the reason.
+pub(super) type InvalidValue = (String, String);
+
+pub(super) fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidValue> {
+    let mut seen = BTreeSet::new();
+    for (n, name) in names.enumerate() {
+        if !seen.insert(name) {
+            return Err((format!("{place}[{n}]"), format!("\"{}\" must not occur twice", Escaped(name))));
+        }
+    }
+    Ok(())
+}
+
+pub(in crate::bootstrap) fn escaped(path: &Path) -> String {
+    Escaped(&path.display().to_string()).to_string()
+}

@@ -1,0 +1,203 @@
+//! The routes of the API, and the OpenAPI document.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::Version;
+use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::uri::Authority;
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_request};
+use axum::response::Response;
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
+use utoipa::OpenApi;
+use utoipa::openapi::Server;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::{Problem, panicked};
+use super::{access_log, openapi, request_id, response};
+use crate::app::App;
+use crate::operations::{
+    access_review, actions, agents, allow_list, approvals, approve, artifacts, asserts, attachments, attest,
+    attestations, audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
+    environment_policies, environments, flows, get_snapshot, image_index, live_artifacts, log, policies,
+    report, report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
+};
+use crate::pages;
+
+/// The prefix of every path of the interface.
+const PREFIX: &str = "/api/v2";
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "supercargo",
+    description = "Evidence of tests and of running artifacts",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct Document;
+
+/// The operations, and their OpenAPI document.
+fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let (router, mut document) = OpenApiRouter::with_openapi(Document::openapi())
+        .nest(
+            PREFIX,
+            OpenApiRouter::new()
+                .routes(routes!(trails::list_trails))
+                .routes(routes!(trails::get_trail))
+                .routes(routes!(attestations::list_attestations))
+                .routes(routes!(attachments::download_attachment))
+                .routes(routes!(attestations::get_attestation))
+                .routes(routes!(attest::attest, attestations::get_attestations_in_trail))
+                .routes(routes!(attestations::get_attestations_of_artifact))
+                .routes(routes!(actions::list_notifications))
+                .routes(routes!(live_artifacts::live_artifacts))
+                .routes(routes!(audit::list_audit))
+                .routes(routes!(access_review::review_access))
+                .routes(routes!(log::read_log))
+                .routes(routes!(asserts::assert_artifact))
+                .routes(routes!(policies::put_policy, policies::list_policies))
+                .routes(routes!(policies::get_policy))
+                .routes(routes!(check_policy::check_policy, policies::get_policy_named_check))
+                .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
+                .routes(routes!(repositories::close_repository))
+                .routes(routes!(repositories::reopen_repository))
+                .routes(routes!(create_environment::create_environment))
+                .routes(routes!(environments::list_environments))
+                .routes(routes!(environments::get_environment))
+                .routes(routes!(environment_events::list_events))
+                .routes(routes!(agents::list_agents))
+                .routes(routes!(snapshots::list_snapshots))
+                .routes(routes!(get_snapshot::get_snapshot))
+                .routes(routes!(statement::export_statement))
+                .routes(routes!(diff_snapshots::diff_snapshots))
+                .routes(routes!(allow_list::allow_artifact))
+                .routes(routes!(flows::create_flow, flows::get_flow_named_template_file))
+                .routes(routes!(flows::create_flow_with_list, flows::list_flows))
+                .routes(routes!(flows::get_flow))
+                .routes(routes!(begin_trail::begin_trail))
+                .routes(routes!(report_artifact::report_artifact))
+                .routes(routes!(image_index::record_image_index))
+                .routes(routes!(artifacts::list_artifacts))
+                .routes(routes!(artifacts::get_artifact))
+                .routes(routes!(artifacts::get_artifacts_of_commit))
+                .routes(routes!(search::search))
+                .routes(routes!(search::search_text))
+                .routes(routes!(tags::tag_environment))
+                .routes(routes!(tags::tag_flow))
+                .routes(routes!(tokens::create_token, tokens::list_tokens))
+                .routes(routes!(tokens::revoke_token))
+                .routes(routes!(user::get_default_organization))
+                .routes(routes!(approvals::get_approval))
+                .routes(routes!(approvals::approved_commit))
+                .routes(routes!(approvals::list_approvals_of_flow))
+                .routes(routes!(approve::approve_artifact))
+                .routes(routes!(approve::withdraw_approval))
+                .routes(routes!(report::report_k8s))
+                .routes(routes!(approvals::list_approvals))
+                .routes(routes!(actions::get_action)),
+        )
+        .split_for_parts();
+    // Routes write a parameter with slashes as `{*name}`, the document as `{name}`.
+    document.paths.paths =
+        document.paths.paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    openapi::complete(&mut document);
+    let token = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme("token", token);
+    (router, document)
+}
+
+/// All routes of the API listener: operations, OpenAPI document and pages.
+pub(crate) fn router(app: App) -> Router {
+    let (router, mut document) = operations();
+    document.servers = Some(vec![Server::new(app.site.links.base())]);
+    // All responses share one copy: clients need no token for it.
+    let document = Bytes::from(document.to_json().unwrap_or_default());
+    let described = move || async move { ([(CONTENT_TYPE, "application/json")], document) };
+    router
+        .route(&format!("{PREFIX}/openapi.json"), get(described))
+        .route("/ready", get(ready))
+        .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
+        .method_not_allowed_fallback(async || Problem::method_not_allowed())
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(from_fn_with_state(app.clone(), pages::use_session))
+        .layer(from_fn_with_state(app.clone(), response::limit_memory))
+        .merge(pages::router(&app))
+        // Handlers limit their bodies themselves.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn(require_host))
+        .layer(from_fn_with_state(app.clone(), access_log::run_logged))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
+        .layer(map_request(request_id::drop_unsafe))
+        .with_state(app)
+}
+
+/// Whether the service can serve, for clients that check it before their requests.
+async fn ready(State(app): State<App>) -> Result<&'static str, Problem> {
+    if app.is_ready().await { Ok("OK\n") } else { Err(Problem::unavailable("the database is unavailable")) }
+}
+
+/// Rejects a request without exactly one valid `Host` (RFC 9112, section 3.2), which only HTTP/1.0 may omit.
+async fn require_host(request: Request, next: Next) -> Result<Response, Problem> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let is_valid = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => {
+            Authority::try_from(host.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
+        }
+        (None, _) => request.version() == Version::HTTP_10,
+        (Some(_), Some(_)) => false,
+    };
+    if is_valid {
+        Ok(next.run(request).await)
+    } else {
+        Err(Problem::invalid("expected one valid Host header"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use axum::body::Body;
+    use axum::http::{Request, StatusCode};
+    use http_body_util::BodyExt;
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn each_reference_of_the_document_has_a_schema() {
+        let document = serde_json::to_value(operations().1).unwrap();
+        let mut found = BTreeSet::new();
+        references(&document, &mut found);
+        assert!(found.contains("#/components/schemas/JunitFields"), "{found:?}");
+        for reference in found {
+            assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+
+    #[tokio::test]
+    async fn panic_of_a_handler_is_500_without_its_text() {
+        let panics = async || -> &'static str { panic!("s3cret") };
+        let router = Router::new().route("/", get(panics)).layer(CatchPanicLayer::custom(panicked));
+        let answer = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(body, r#"{"message":"internal error; see the log of the service"}"#);
+    }
+}

@@ -1,0 +1,334 @@
+//! `serve`: the compliance service.
+//!
+//! The command line starts it with a [`Setup`] and runs it until shutdown. A handler admits the caller, reads the request
+//! within its limits, calls `domain` for decisions and `store` to record them; it decides nothing itself.
+
+mod access;
+pub(crate) mod addresses;
+mod app;
+mod artifact_details;
+mod authentication;
+mod blocking;
+pub mod bootstrap;
+mod creation;
+mod evaluation;
+#[doc(hidden)]
+pub mod fuzzing;
+mod http;
+mod identity;
+pub(crate) mod invitation;
+mod limits;
+mod log_signer;
+mod maintenance;
+mod missing;
+pub mod notify;
+mod operations;
+mod outbound;
+mod pages;
+mod policies;
+mod search_results;
+mod selected_snapshot;
+mod site;
+mod unknown_fields;
+
+pub use http::body::Pace;
+pub use limits::{Delivery, Limits};
+pub use maintenance::clock::Clock;
+pub use maintenance::random;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinSet, spawn_blocking};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use self::app::App;
+use self::bootstrap::{Bootstrap, BootstrapError};
+use self::http::links::Links;
+use self::log_signer::LogSigner;
+use self::maintenance::admin::Probed;
+use model::Fingerprint;
+use runtime::error_causes;
+use runtime::listener::{self, Bounds, ListenError};
+use runtime::signing::{KeyError, SigningKey};
+use runtime::tls::{self, Identity, TlsError};
+use store::{DatabaseUrl, Store, Timeouts};
+
+/// The configuration of a service.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Address of the API and the pages.
+    pub listen: SocketAddr,
+    /// Certificate and key, for TLS.
+    pub tls: Option<tls::Files>,
+    /// Address of probes and metrics, over plain HTTP.
+    pub admin_listen: SocketAddr,
+    /// The database.
+    pub database: DatabaseUrl,
+    /// A replica of it, for pages.
+    pub database_read: Option<DatabaseUrl>,
+    /// The bootstrap file.
+    pub bootstrap: Option<PathBuf>,
+    /// The URL for clients; by default the address of the listener.
+    pub public_url: Option<Url>,
+    /// Limits and durations.
+    pub limits: Limits,
+    /// The clock.
+    pub clock: Clock,
+    /// Limits of connections.
+    pub bounds: Bounds,
+    /// Timeouts of the database.
+    pub timeouts: Timeouts,
+    /// Internal networks of notification targets and issuers.
+    pub allowed_internal: Vec<IpNet>,
+    /// The private key that signs checkpoints of the logs.
+    pub signing_key: Option<PathBuf>,
+}
+
+/// A failed start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Failed to listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Invalid certificate or key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Unusable signing key.
+    #[error(transparent)]
+    SigningKey(#[from] KeyError),
+    /// Reading the signing key takes too long, such as from a pipe without a writer.
+    #[error("reading the signing key \"{}\" timed out after {KEY_TIMEOUT:?}", .0.display())]
+    SigningKeyTimedOut(PathBuf),
+    /// Failed to open the database.
+    #[error("failed to open {0}")]
+    Store(DatabaseUrl, #[source] store::Error),
+    /// Failed to apply the bootstrap file.
+    #[error(transparent)]
+    Bootstrap(#[from] BootstrapError),
+    /// The database has no organization, and there is no bootstrap file.
+    #[error("the database has no organization: start the service with --bootstrap")]
+    Empty,
+    /// The address of the listener is unknown.
+    #[error("failed to determine the address of the listener")]
+    Address(#[source] std::io::Error),
+}
+
+/// Timeout for reading the signing key.
+const KEY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Maximum number of connections to the admin listener.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
+
+/// A started service.
+pub struct Service {
+    app: App,
+    listener: TcpListener,
+    identity: Option<Identity>,
+    admin: TcpListener,
+    bootstrap: Option<PathBuf>,
+    bounds: Bounds,
+    address: SocketAddr,
+    admin_address: SocketAddr,
+}
+
+impl Service {
+    /// Listens, reads the certificate and the bootstrap file, opens the database and applies the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StartError`] if a step fails.
+    pub async fn start(setup: Setup) -> Result<Self, StartError> {
+        let listener = listener::listen(setup.listen, " (--listen, SUPERCARGO_LISTEN)").await?;
+        let by = " (--admin-listen, SUPERCARGO_ADMIN_LISTEN)";
+        let admin = listener::listen(setup.admin_listen, by).await?;
+        let address = listener.local_addr().map_err(StartError::Address)?;
+        let admin_address = admin.local_addr().map_err(StartError::Address)?;
+        let identity = match setup.tls {
+            None => None,
+            Some(files) => Some(Identity::load(files).await?),
+        };
+        let signing_key = match setup.signing_key {
+            None => None,
+            Some(path) => Some(read_signing_key(path).await?),
+        };
+        // Before the database is created: an invalid file leaves none behind.
+        let bootstrap = match &setup.bootstrap {
+            None => None,
+            Some(path) => Some(Bootstrap::read(path).await?),
+        };
+        let scheme = if identity.is_some() { "https" } else { "http" };
+        let failed = |error| StartError::Store(setup.database.clone(), error);
+        let opened = Store::open_with_replica(&setup.database, setup.database_read.as_ref(), setup.timeouts);
+        let (store, replica) = opened.await.map_err(failed)?;
+        let public_url = setup.public_url.map_or_else(|| format!("{scheme}://{address}").parse(), Ok);
+        let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
+        let links = Links::new(public_url, identity.is_some());
+        let signer = LogSigner::new(&links, signing_key);
+        let app = App::new(store, replica, &setup.limits, setup.clock, links, signer, setup.allowed_internal);
+        let applied = match bootstrap {
+            None => false,
+            Some(bootstrap) => match bootstrap::apply(&app, bootstrap).await {
+                Ok(_) => true,
+                // A rollback across a raised generation must not take the service down.
+                Err(error) if error.newer_generation().is_some() => {
+                    tracing::error!(
+                        "{error}; serving the state in the database (see docs/upgrade.md#recover)"
+                    );
+                    false
+                }
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if !applied && app.site.store.organizations().await.map_err(failed)? == 0 {
+            return Err(StartError::Empty);
+        }
+        // The rate limit for invalid tokens never applies to valid ones.
+        for token in app.site.store.open_tokens().await.map_err(failed)? {
+            app.limiter.admitted(token);
+        }
+        let bootstrap = setup.bootstrap;
+        Ok(Self { app, listener, identity, admin, bootstrap, bounds: setup.bounds, address, admin_address })
+    }
+
+    /// The address of the API and the pages.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address of probes and metrics.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// A link that signs in to the pages with this token, once and within a time. Treat it as a credential.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the system provides no random bytes.
+    pub fn invite(&self, token: &str, within: Duration) -> Result<String, getrandom::Error> {
+        let token = Fingerprint::from_content(token.as_bytes());
+        let code = self.app.invitation.open(token, Instant::now() + within)?;
+        Ok(self.app.site.links.invitation(&code))
+    }
+
+    /// Whether the listener uses TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// Serves until `shutdown`. `reloads`, which is cancel safe, waits for the next trigger to reread the bootstrap file and
+    /// the certificate. On shutdown, requests in progress are completed before probes stop and the database is closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Ended`] if a task ended early. The other tasks were shut down in order.
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        mut reloads: impl AsyncFnMut() -> Option<()>,
+    ) -> Result<(), Ended> {
+        let drained = CancellationToken::new();
+        let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
+        let admin = runtime::admin::router(Arc::new(probed));
+        let mut tasks = JoinSet::new();
+        let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
+        tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
+        tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::silence::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::database::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
+        let current = self.identity.as_ref().map(Identity::current);
+        let renewal = Arc::new(Notify::new());
+        if let Some(identity) = self.identity {
+            let every = self.app.limits.certificate_interval;
+            tasks.spawn(identity.reload_periodically(every, Arc::clone(&renewal), shutdown.clone()));
+        }
+        let router = http::routes::router(self.app.clone());
+        let mut requests =
+            tokio::spawn(listener::serve(self.listener, current, router, self.bounds, shutdown.clone()));
+        let mut outcome = Ok(());
+        loop {
+            tokio::select! {
+                served = &mut requests => {
+                    outcome = outcome.and(served.map_err(Ended));
+                    break;
+                }
+                Some(ended) = tasks.join_next(), if outcome.is_ok() && !shutdown.is_cancelled() => {
+                    outcome = ended.map_err(Ended);
+                    shutdown.cancel();
+                }
+                // `load` reads the file on a blocking thread, so a slow file delays nothing.
+                Some(()) = reloads() => {
+                    renewal.notify_one();
+                    if let Some(path) = &self.bootstrap {
+                        reload(&self.app, path).await;
+                    }
+                }
+            }
+        }
+        // The API listener may have ended early.
+        shutdown.cancel();
+        drained.cancel();
+        let ending = async {
+            while let Some(ended) = tasks.join_next().await {
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(ended.map_err(Ended));
+            }
+            if let Err(error) = return_leases(&self.app).await {
+                tracing::debug!("failed to return leases: {}", error_causes::describe(&error));
+            }
+            if let Some(replica) = &self.app.replica_site {
+                replica.store.close().await;
+            }
+            self.app.site.store.close().await;
+        };
+        if timeout(self.bounds.drain, ending).await.is_err() {
+            tracing::warn!("failed to close the database within {:?}", self.bounds.drain);
+        }
+        outcome
+    }
+}
+
+/// Lets another replica do the maintenance at once.
+async fn return_leases(app: &App) -> Result<(), store::Error> {
+    let mut transaction = app.site.store.write().await?;
+    transaction.return_leases(app.replica).await?;
+    transaction.commit().await
+}
+
+async fn read_signing_key(path: PathBuf) -> Result<SigningKey, StartError> {
+    let file = path.clone();
+    let read = timeout(KEY_TIMEOUT, spawn_blocking(move || SigningKey::read(&file)));
+    let Ok(Ok(key)) = read.await else { return Err(StartError::SigningKeyTimedOut(path)) };
+    Ok(key?)
+}
+
+/// A task that ended early: it panicked, and the log has the panic.
+#[derive(Debug, thiserror::Error)]
+#[error("a task of the service ended early")]
+pub struct Ended(#[source] JoinError);
+
+async fn reload(app: &App, path: &std::path::Path) {
+    match bootstrap::load(app, path).await {
+        Ok(generation) => {
+            tracing::info!(generation, "applied the bootstrap file, generation {generation}");
+        }
+        Err(error) => {
+            tracing::error!("{}; the previous state stays in effect", error_causes::describe(&error));
+        }
+    }
+}

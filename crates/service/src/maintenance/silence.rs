@@ -1,0 +1,84 @@
+//! Records when declared environments become silent and are reported again, with the notifications, and refreshes their
+//! metrics.
+//!
+//! Every replica runs this task, for its metrics; the one with the lease records changes.
+
+use tokio_util::sync::CancellationToken;
+
+use super::lease::Task;
+use super::metrics::MAX_ENVIRONMENTS;
+use super::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
+use crate::app::App;
+use model::{Timestamp, Trigger};
+use rules::notification::{Cause, CauseKind, Content, EventContent};
+use store::Error;
+use store::events::NewEvent;
+use store::reports::IfLocked;
+use store::silence::SilenceChange;
+
+/// Checks the environments until `shutdown`.
+pub(crate) async fn run(app: App, shutdown: CancellationToken) {
+    let mut ticks = Ticks::new(app.limits.silence_interval);
+    let mut failures = TaskFailures::new("check declared environments for silence", REMINDER_INTERVAL);
+    // The service accepted no report before its start, nor while the database was unavailable.
+    let mut listening_since = app.site.now();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = ticks.tick() => {}
+        }
+        let checked = check(&app, listening_since).await;
+        failures.log(&checked);
+        if checked.is_err() {
+            listening_since = app.site.now();
+        }
+    }
+}
+
+async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
+    let (now, default) = (app.site.now(), app.site.silent_after);
+    let changes = app.site.store.read().await?.silence_changes(now, default, listening_since).await?;
+    for change in changes {
+        // One transaction for each, which locks one environment, so that evaluations cannot deadlock with it.
+        record(app, &change, now).await?;
+    }
+    let environments = app.site.store.read().await?.declared_environments(MAX_ENVIRONMENTS).await?;
+    app.metrics.set_environments(environments);
+    Ok(())
+}
+
+/// Records a change and its event.
+async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(), Error> {
+    let mut transaction = app.site.store.write().await?;
+    if !Task::Silence.lease(app, &mut transaction).await? {
+        return Ok(());
+    }
+    let locked = transaction.lock_environment(&change.organization, &change.name, IfLocked::Wait).await?;
+    let Some(environment) = locked else { return Ok(()) };
+    let at = now.after(Some(environment.changed_at));
+    let (trigger, cause) = if change.silent_since.is_none() {
+        (Trigger::SilentEnvironment, Cause { kind: CauseKind::Time, by: None })
+    } else {
+        (Trigger::ReportingEnvironment, Cause { kind: CauseKind::Report, by: environment.reported_by })
+    };
+    let event = Content {
+        trigger,
+        occurred_at: at,
+        organization: change.organization.clone(),
+        environment: change.name.clone(),
+        snapshot_index: environment.snapshot,
+        compliance: environment.compliance.as_str().to_owned(),
+        absence: environment.absence,
+        silent_since: change.silent_since.or(Some(change.last_at)),
+        cause,
+        artifacts: Vec::new(),
+        artifacts_total: 0,
+    };
+    let headline = event.headline();
+    let event = NewEvent { environment: environment.id, content: EventContent::Environment(event) };
+    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
+    transaction.commit().await?;
+    tracing::info!(organization = %change.organization, environment = %change.name, "{headline}");
+    app.committed(&[trigger], queued);
+    Ok(())
+}

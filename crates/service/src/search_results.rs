@@ -1,0 +1,87 @@
+//! Searches artifacts, pods, flows and trails by a text, for the page and the operation.
+
+use model::Fingerprint;
+use store::search::{Artifact, PodRun, SearchText, Trail};
+use store::{AtMost, Error, Transaction};
+
+/// Minimum number of hex digits of a digest or commit.
+pub(crate) const MIN_DIGITS: usize = 7;
+
+/// Maximum length of a search text, in characters. Longer names of images match by this prefix.
+pub(crate) const MAX_QUERY_CHARS: usize = 255;
+
+/// The matches of a text.
+pub(crate) struct SearchResults {
+    pub(crate) digests: AtMost<Artifact>,
+    /// Commits, and the artifacts that were built from them.
+    pub(crate) built: AtMost<(String, Fingerprint)>,
+    pub(crate) trails_of_commits: AtMost<Trail>,
+    pub(crate) images: AtMost<Artifact>,
+    pub(crate) pods: AtMost<PodRun>,
+    pub(crate) flows: AtMost<String>,
+    pub(crate) trails: AtMost<Trail>,
+}
+
+impl SearchResults {
+    pub(crate) async fn read(
+        transaction: &mut Transaction,
+        organization: &str,
+        query: &str,
+    ) -> Result<Self, Error> {
+        let text = SearchText::new(query);
+        let mut found = Self {
+            digests: AtMost::default(),
+            built: AtMost::default(),
+            trails_of_commits: AtMost::default(),
+            images: transaction.find_images(organization, &text).await?,
+            pods: transaction.find_pods(organization, &text).await?,
+            flows: transaction.find_flows(organization, &text).await?,
+            trails: transaction.find_trails(organization, &text).await?,
+        };
+        if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
+            found.digests = transaction.find_artifacts(organization, first, last).await?;
+        }
+        if let Some(commit) = digits(query) {
+            found.built = transaction.find_artifacts_of_commit(organization, &commit, None).await?;
+            found.trails_of_commits = transaction.find_trails_of_commit(organization, &commit).await?;
+            // A trail may be named by its commit.
+            found.trails.listed.retain(|trail| !found.trails_of_commits.listed.contains(trail));
+        }
+        Ok(found)
+    }
+}
+
+/// The digits of a digest or its prefix: with or without `sha256:`, shortened like on pages, or after an image and `@`.
+fn digest(query: &str) -> Option<String> {
+    let query = query.rsplit_once('@').map_or(query, |(_, digest)| digest).trim_end_matches('…');
+    digits(query.strip_prefix("sha256:").unwrap_or(query))
+}
+
+/// Hex digits in lower case, if there are enough for a search.
+fn digits(query: &str) -> Option<String> {
+    let is_enough = (MIN_DIGITS..=64).contains(&query.len()) && query.bytes().all(|b| b.is_ascii_hexdigit());
+    is_enough.then(|| query.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digest_needs_seven_digits_with_or_without_algorithm() {
+        for (query, expected) in [
+            ("abcdef0", Some("abcdef0")),
+            ("sha256:ABCDEF0", Some("abcdef0")),
+            ("registry.example.com/cart@sha256:abcdef01", Some("abcdef01")),
+            ("abcdef012345…", Some("abcdef012345")),
+            ("abcdef", None),
+            ("sha256:abcdef", None),
+            ("abcdefg", None),
+            ("sha512:abcdef0", None),
+            ("", None),
+        ] {
+            assert_eq!(digest(query).as_deref(), expected, "{query}");
+        }
+        assert!(digest(&"a".repeat(64)).is_some() && digest(&"a".repeat(65)).is_none());
+    }
+}

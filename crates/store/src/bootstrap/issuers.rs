@@ -1,0 +1,64 @@
+//! Reconciles issuers. A changed issuer gets a new row, so that the content of a row never changes.
+
+use sqlx::types::Uuid;
+
+use super::file::{self, unresolved};
+use super::{Difference, Reconciliation};
+use crate::columns::json;
+use crate::transaction::execute;
+use crate::{Error, access};
+use rules::identity::{Issuer, SignIn};
+
+/// Describes an issuer for the audit log.
+fn describe(issuer: &Issuer) -> String {
+    let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
+    let rules = rules.iter().map(|rule| {
+        let permissions = access::describe(rule.role, &rule.scope(), rule.create);
+        format!("{permissions} if {rule}")
+    });
+    let rules: Vec<_> = rules.collect();
+    let keys = if jwks.is_some() { ", with keys from a file" } else { "" };
+    let sign_in = sign_in.as_ref().map_or_else(String::new, |SignIn { scopes, max_age }| {
+        let within = max_age.map_or_else(String::new, |max_age| format!(" within {} s", max_age.as_secs()));
+        format!(", with sign-in of people{within} and scopes [{}]", scopes.join(", "))
+    });
+    format!("issuer {name} of {url} for audience {audience}{keys}{sign_in} ({})", rules.join("; "))
+}
+
+fn stored(declared: &file::Issuer) -> Result<Issuer, Error> {
+    let sign_in = declared.sign_in.as_ref().map(|file::SignIn { scopes, max_age, .. }| SignIn {
+        scopes: scopes.clone(),
+        max_age: max_age.map(|span| span.0),
+    });
+    Ok(Issuer {
+        name: declared.name.clone(),
+        url: declared.url.clone(),
+        audience: declared.audience.clone().ok_or_else(|| unresolved("the audience of an issuer"))?,
+        jwks: declared.jwks.as_ref().map(|jwks| jwks.keys.clone()),
+        sign_in,
+        rules: declared.rules.clone(),
+    })
+}
+
+impl Reconciliation<'_> {
+    pub(super) async fn issuers(&mut self, issuers: &[file::Issuer]) -> Result<(), Error> {
+        const INSERT: &str =
+            "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
+        let open = self.transaction.issuers(Some(self.organization)).await?.into_iter();
+        let open = open.map(|stored| (stored.id, stored.issuer.name.clone(), stored.issuer)).collect();
+        let declared =
+            issuers.iter().map(|issuer| stored(issuer).map(|stored| (issuer.name.clone(), stored)));
+        let declared = declared.collect::<Result<_, Error>>()?;
+        let Difference { closed, inserted } = Difference::new(open, declared);
+        self.close("issuers", closed.iter().map(|(id, ..)| *id).collect()).await?;
+        for (_, _, issuer) in &closed {
+            self.record(format!("the {} was removed", describe(issuer)));
+        }
+        for issuer in inserted.values() {
+            let (id, content) = (Uuid::now_v7(), json(issuer)?);
+            execute!(self.transaction, INSERT, id, self.organization, &issuer.url, &content, self.now);
+            self.record(format!("the {} was added", describe(issuer)));
+        }
+        Ok(())
+    }
+}

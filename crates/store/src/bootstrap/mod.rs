@@ -1,0 +1,305 @@
+//! Reconciles the database with the bootstrap file.
+//!
+//! The service passes a [`Plan`] and gets a [`Journal`] of the changes, for the audit log and for re-evaluation. Rows
+//! that are superseded or removed are closed and kept; numbers are never reused.
+
+mod actions;
+mod approvals;
+mod environments;
+pub mod file;
+mod flows;
+mod issuers;
+mod policies;
+mod tokens;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::types::Uuid;
+
+pub use self::file::PublicAddress;
+use self::file::{Organization, Span};
+use super::access::Token;
+use super::transaction::{execute, fetch_optional, fetch_scalars, in_chunks};
+use super::{Error, Transaction};
+use model::{Fingerprint, Timestamp};
+
+/// The content of a bootstrap file.
+#[derive(Debug)]
+pub struct Plan {
+    /// Increases with each change of the file.
+    pub generation: i64,
+    /// The hash of the file, without the files that it refers to.
+    pub sha256: Fingerprint,
+    /// The organizations.
+    pub organizations: Vec<Organization>,
+}
+
+/// Describes an expiry for the audit log.
+#[must_use]
+pub fn until(expiry: Option<Timestamp>) -> String {
+    let second = |expiry: Timestamp| jiff::Timestamp::from_second(expiry.micros() / 1_000_000).ok();
+    expiry.and_then(second).map_or_else(|| "without expiry".to_owned(), |expiry| format!("until {expiry}"))
+}
+
+#[derive(Debug, PartialEq, Eq, Default, sqlx::FromRow)]
+struct RetentionRow {
+    retention: Option<Span>,
+    attachment_retention: Option<Span>,
+    audit_retention: Option<Span>,
+}
+
+impl RetentionRow {
+    /// Describes it for the audit log.
+    fn describe(&self) -> String {
+        let describe = |retention: Option<Span>| match retention.map(|Span(span)| span.as_secs()) {
+            None => "unlimited".to_owned(),
+            Some(seconds) if seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
+            Some(seconds) => format!("{seconds}s"),
+        };
+        let [history, attachments, audit] =
+            [self.retention, self.attachment_retention, self.audit_retention].map(describe);
+        format!(
+            "the retention of the history is {history}, of attached files {attachments}, of the audit log {audit}"
+        )
+    }
+}
+
+/// The changes that a plan made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Journal {
+    /// Organizations, and descriptions of changes for the audit log.
+    pub changes: Vec<(String, String)>,
+    /// Organizations and environments that must be re-evaluated.
+    pub environments: BTreeSet<(String, String)>,
+}
+
+/// The names of an organization's environments and flows, from the bootstrap file or from reports and attestations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownNames {
+    /// Environments.
+    pub environments: BTreeSet<String>,
+    /// Flows.
+    pub flows: BTreeSet<String>,
+}
+
+/// Why a plan was not applied.
+#[derive(Debug)]
+pub enum ReconcileError {
+    /// A number is in use for something else: which one, and what to do.
+    NumberConflict(String),
+    /// The database has this generation of another file.
+    Changed,
+    /// The database has this later generation.
+    Outdated(i64),
+    /// The database failed.
+    Store(Error),
+}
+
+impl From<Error> for ReconcileError {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<sqlx::Error> for ReconcileError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// The reconciliation of one organization.
+struct Reconciliation<'a> {
+    transaction: &'a mut Transaction,
+    organization: &'a str,
+    now: Timestamp,
+    journal: &'a mut Journal,
+}
+
+/// The rows to close and to insert, so that the open rows of a kind are those of the file.
+struct Difference<Key, Content> {
+    /// Open rows that the file does not declare, or with other content.
+    closed: Vec<(Uuid, Key, Content)>,
+    /// Rows that the file declares and that are not open.
+    inserted: BTreeMap<Key, Content>,
+}
+
+impl<Key: Ord, Content: PartialEq> Difference<Key, Content> {
+    /// Compares the open rows with those that the file declares.
+    fn new(open: Vec<(Uuid, Key, Content)>, mut declared: BTreeMap<Key, Content>) -> Self {
+        let mut closed = Vec::new();
+        for (id, key, content) in open {
+            if declared.get(&key) == Some(&content) {
+                declared.remove(&key);
+            } else {
+                closed.push((id, key, content));
+            }
+        }
+        Self { closed, inserted: declared }
+    }
+}
+
+impl Reconciliation<'_> {
+    fn record(&mut self, change: String) {
+        self.journal.changes.push((self.organization.to_owned(), change));
+    }
+
+    fn mark_for_evaluation(&mut self, environment: &str) {
+        self.journal.environments.insert((self.organization.to_owned(), environment.to_owned()));
+    }
+
+    /// For a change of what conditions of policies and trails depend on.
+    async fn mark_environments_with_policies(&mut self) -> Result<(), Error> {
+        for environment in self.transaction.environments_with_policies(self.organization).await? {
+            self.mark_for_evaluation(&environment);
+        }
+        Ok(())
+    }
+
+    fn number_conflict(&self, subject: &str, reason: &str) -> ReconcileError {
+        let organization = self.organization;
+        ReconcileError::NumberConflict(format!("{subject} of {organization} {reason}: use a new number"))
+    }
+
+    /// Closes rows of a table.
+    async fn close(&mut self, table: &'static str, ids: Vec<Uuid>) -> Result<(), Error> {
+        in_chunks!(
+            self.transaction,
+            |query| {
+                query.push("UPDATE ").push(table).push(" SET closed_at = ").push_bind(self.now);
+                query.push(" WHERE organization = ").push_bind(self.organization).push(" AND id IN (");
+            },
+            ids,
+            ")",
+            |statement, connection| {
+                statement.execute(connection).await?;
+            }
+        );
+        Ok(())
+    }
+
+    async fn open_organization(&mut self, declared: &Organization) -> Result<(), Error> {
+        const CURRENT: &str = "
+            SELECT retention, attachment_retention, audit_retention FROM organizations
+            WHERE name = $1 AND closed_at IS NULL";
+        const OPEN: &str = "
+            INSERT INTO organizations (name, retention, attachment_retention, audit_retention, created_at)
+            VALUES ($1, $2, $3, $4, $5)
+            ON CONFLICT (name) DO UPDATE SET retention = excluded.retention,
+              attachment_retention = excluded.attachment_retention, audit_retention = excluded.audit_retention,
+              closed_at = NULL";
+        let Organization { retention, attachment_retention, audit_retention, .. } = *declared;
+        let current: Option<RetentionRow> = fetch_optional!(self.transaction, CURRENT, self.organization);
+        if current.is_none() {
+            self.record("the organization was added".to_owned());
+        }
+        let wanted = RetentionRow { retention, attachment_retention, audit_retention };
+        if current.unwrap_or_default() != wanted {
+            self.record(wanted.describe());
+        }
+        execute!(
+            self.transaction,
+            OPEN,
+            self.organization,
+            retention,
+            attachment_retention,
+            audit_retention,
+            self.now
+        );
+        Ok(())
+    }
+}
+
+impl Transaction {
+    /// Reconciles the database with a plan. Closes everything that is not in it at `now`. The caller has locked the
+    /// verdicts of the plan's organizations.
+    ///
+    /// # Errors
+    ///
+    /// [`ReconcileError`] for a plan that must not be applied. The caller rolls back.
+    pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Journal, ReconcileError> {
+        const LAST: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
+        const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
+        const CLOSE: &str = "UPDATE organizations SET closed_at = $1 WHERE name = $2";
+        if let Self::Postgres(transaction) = self {
+            // SQLite has a single writer.
+            sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
+        }
+        let last: Option<(i64, Fingerprint)> = fetch_optional!(self, LAST);
+        match last {
+            Some((last, _)) if last > plan.generation => return Err(ReconcileError::Outdated(last)),
+            Some((last, sha256)) if last == plan.generation => {
+                if sha256 != plan.sha256 {
+                    return Err(ReconcileError::Changed);
+                }
+            }
+            _ => {
+                execute!(self, INSERT, plan.generation, plan.sha256, now);
+            }
+        }
+        let mut journal = Journal::default();
+        let names: BTreeSet<&str> =
+            plan.organizations.iter().map(|declared| declared.name.as_str()).collect();
+        // Close first: a token may move from one organization to another.
+        for name in self.open_organizations().await? {
+            if !names.contains(name.as_str()) {
+                execute!(self, CLOSE, now, &name);
+                let mut removed = self.reconciliation(&name, now, &mut journal);
+                removed.record("the organization was removed".to_owned());
+                removed.close_tokens(Vec::new(), |_| true).await?;
+                removed.issuers(&[]).await?;
+            }
+        }
+        let tokens = plan.organizations.iter().flat_map(|declared| &declared.tokens);
+        let hashes: BTreeSet<Fingerprint> = tokens.map(file::Token::hash).collect::<Result<_, Error>>()?;
+        let mut missing = Vec::new();
+        for declared in &plan.organizations {
+            // The file wins: a token that it declares replaces one that was created at runtime.
+            let is_replaced = |token: &Token| {
+                hashes.contains(&token.sha256) || declared.tokens.iter().any(|other| other.name == token.name)
+            };
+            let mut kept = self.reconciliation(declared.name.as_str(), now, &mut journal);
+            let tokens = kept.declared_tokens(declared)?;
+            missing.push(kept.close_tokens(tokens, is_replaced).await?);
+        }
+        for (declared, missing) in plan.organizations.iter().zip(missing) {
+            let mut open = self.reconciliation(declared.name.as_str(), now, &mut journal);
+            open.open_organization(declared).await?;
+            open.open_tokens(&missing).await?;
+            open.issuers(&declared.issuers).await?;
+            open.flows(&declared.flows).await?;
+            open.environments(&declared.environments).await?;
+            open.policies(&declared.policies, &declared.environments).await?;
+            open.approvals(&declared.flows).await?;
+            open.actions(&declared.actions).await?;
+        }
+        let changed = journal.changes.iter().map(|(organization, _)| organization.as_str());
+        self.log().declared(names, changed, now);
+        Ok(journal)
+    }
+
+    fn reconciliation<'a>(
+        &'a mut self,
+        organization: &'a str,
+        now: Timestamp,
+        journal: &'a mut Journal,
+    ) -> Reconciliation<'a> {
+        Reconciliation { transaction: self, organization, now, journal }
+    }
+
+    /// The names of an organization's environments and flows.
+    pub async fn known_names(&mut self, organization: &str) -> Result<KnownNames, Error> {
+        const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
+        const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
+        let environments: Vec<String> = fetch_scalars!(self, ENVIRONMENTS, organization);
+        let flows: Vec<String> = fetch_scalars!(self, FLOWS, organization);
+        Ok(KnownNames {
+            environments: environments.into_iter().collect(),
+            flows: flows.into_iter().collect(),
+        })
+    }
+
+    /// The organizations of the file that was applied last.
+    pub async fn open_organizations(&mut self) -> Result<Vec<String>, Error> {
+        Ok(fetch_scalars!(self, "SELECT name FROM organizations WHERE closed_at IS NULL"))
+    }
+}

@@ -1,0 +1,61 @@
+//! Reconciles the tokens of the bootstrap file, and leaves those that were created at runtime as they are.
+
+use super::file::Organization;
+use super::{Reconciliation, until};
+use crate::Error;
+use crate::access::Token;
+
+impl Reconciliation<'_> {
+    /// The tokens that the file declares.
+    pub(super) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
+        let tokens = declared.tokens.iter().map(|token| {
+            token.hash().map(|sha256| Token {
+                organization: self.organization.to_owned(),
+                name: token.name.clone(),
+                sha256,
+                role: token.role,
+                scope: token.scope(),
+                can_create: token.create,
+                expires_at: token.expires,
+                created_at: self.now,
+                created_by: None,
+                last_used_at: None,
+            })
+        });
+        tokens.collect()
+    }
+
+    /// Closes the open tokens that are not wanted, and returns the wanted tokens that are not open. Closes a token that was
+    /// created at runtime if it `is_replaced`.
+    pub(super) async fn close_tokens(
+        &mut self,
+        wanted: Vec<Token>,
+        is_replaced: impl Fn(&Token) -> bool,
+    ) -> Result<Vec<Token>, Error> {
+        let mut missing = wanted;
+        for open in self.transaction.tokens(self.organization).await? {
+            let end = if open.created_by.is_some() {
+                if !is_replaced(&open) {
+                    continue;
+                }
+                ", which was created at runtime, was revoked"
+            } else if let Some(index) = missing.iter().position(|wanted| wanted.grants_as(&open)) {
+                missing.remove(index);
+                continue;
+            } else {
+                " was removed"
+            };
+            self.transaction.close_token(open.sha256, self.now).await?;
+            self.record(format!("the {open}{end}"));
+        }
+        Ok(missing)
+    }
+
+    pub(super) async fn open_tokens(&mut self, tokens: &[Token]) -> Result<(), Error> {
+        for token in tokens {
+            self.transaction.insert_token(token).await?;
+            self.record(format!("the {token} was added {}", until(token.expires_at)));
+        }
+        Ok(())
+    }
+}

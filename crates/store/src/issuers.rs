@@ -1,0 +1,41 @@
+//! Looks up the issuers of organizations, for authentication and access reviews.
+
+use sqlx::types::Uuid;
+
+use super::columns::Json;
+use super::connect::authenticate;
+use super::transaction::fetch_all;
+use super::{Error, Store, Transaction};
+use rules::identity::Issuer;
+
+/// An open issuer.
+#[derive(Debug, Clone)]
+pub struct StoredIssuer {
+    /// Identifies its content, which never changes.
+    pub id: Uuid,
+    /// The organization.
+    pub organization: String,
+    /// The content.
+    pub issuer: Issuer,
+}
+
+impl Store {
+    /// The open issuers of an organization with this URL: clusters often share one.
+    pub async fn issuer_ids(&self, organization: &str, url: &str) -> Result<Vec<Uuid>, Error> {
+        const SELECT: &str =
+            "SELECT id FROM issuers WHERE organization = $1 AND url = $2 AND closed_at IS NULL";
+        Ok(authenticate!(self, fetch_all, all_scalars, SELECT, organization, url))
+    }
+}
+
+impl Transaction {
+    /// The open issuers of an organization, or of all.
+    pub async fn issuers(&mut self, organization: Option<&str>) -> Result<Vec<StoredIssuer>, Error> {
+        const SELECT: &str = "
+            SELECT id, organization, content FROM issuers
+            WHERE closed_at IS NULL AND ($1 IS NULL OR organization = $1) ORDER BY id";
+        let rows: Vec<(Uuid, String, Json<Issuer>)> = fetch_all!(self, SELECT, organization);
+        let stored = |(id, organization, Json(issuer))| StoredIssuer { id, organization, issuer };
+        Ok(rows.into_iter().map(stored).collect())
+    }
+}
