@@ -21,7 +21,7 @@ use super::limits::permit::{self, Permit};
 use model::access::{Denial, Operation, Role, Scope};
 use model::escape::Escaped;
 use model::{EnvironmentName, Fingerprint, FlowName, TrailName};
-use store::access::Token;
+use store::tokens::authentication::Token;
 
 /// The token that a request was admitted with.
 #[derive(Debug, Clone)]

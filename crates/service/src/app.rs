@@ -30,7 +30,7 @@ use super::site::{PageSite, Site};
 use super::unknown_fields::UnknownFieldWarnings;
 use model::{Fingerprint, Trigger};
 use store::Store;
-use store::events::Queued;
+use store::environments::events::Queued;
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]

@@ -11,9 +11,9 @@ use model::{
     Approval, ApprovalState, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Text, Timestamp,
 };
 use rules::verdict::evaluate_artifact;
-use store::artifact_flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
+use store::artifacts::flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
 use store::artifacts::{CurrentRun, PastRun};
-use store::attestation_lists::AttestationSummary;
+use store::attestations::lists::AttestationSummary;
 use store::{AtMost, Error, Transaction};
 
 /// The commit of an artifact whose commit is unknown: the public client fails on fewer than 7 characters.
@@ -78,16 +78,17 @@ impl KnownArtifacts {
         artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<Self, Error> {
-        let known = transaction.known_artifacts(organization, artifacts).await?;
-        let flows = transaction.flows_of_artifacts(organization, artifacts, flow).await?;
+        let known = store::artifacts::flows::known(transaction, organization, artifacts).await?;
+        let flows = store::artifacts::flows::of_artifacts(transaction, organization, artifacts, flow).await?;
         let is_named = |artifact: &&Fingerprint| {
             known.get(artifact).is_some_and(|known| known.flows.iter().any(|flow| flow.report.is_some()))
         };
         let unnamed = artifacts.iter().filter(|artifact| !is_named(artifact)).copied().collect();
-        let mut images = transaction.names_of_artifacts(organization, &unnamed).await?;
+        let mut images = store::artifacts::provenance::names(transaction, organization, &unnamed).await?;
         // The last of several names counts, in any order of rows.
         images.sort_unstable();
-        let listed = transaction.listed_manifests(organization, artifacts).await?;
+        let listed =
+            store::artifacts::image_indexes::listed_manifests(transaction, organization, artifacts).await?;
         Ok(Self { known, flows, images: images.into_iter().collect(), listed })
     }
 
@@ -161,10 +162,11 @@ impl ArtifactHistory {
         artifact: Fingerprint,
     ) -> Result<Self, Error> {
         Ok(Self {
-            current_runs: transaction.current_runs(organization, artifact).await?,
-            past_runs: transaction.past_runs(organization, artifact).await?,
-            attestations: transaction.attestations_of_artifact(organization, artifact).await?,
-            approvals: transaction.approvals_of_artifact(organization, artifact).await?,
+            current_runs: store::artifacts::current_runs(transaction, organization, artifact).await?,
+            past_runs: store::artifacts::past_runs(transaction, organization, artifact).await?,
+            attestations: store::attestations::lists::of_artifact(transaction, organization, artifact)
+                .await?,
+            approvals: store::approvals::of_artifact(transaction, organization, artifact).await?,
         })
     }
 

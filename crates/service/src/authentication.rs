@@ -17,7 +17,7 @@ use super::limits::TOKEN_USE_INTERVAL;
 use model::Fingerprint;
 use model::escape::Escaped;
 use rules::identity::TokenError;
-use store::access::Token;
+use store::tokens::authentication::Token;
 
 /// The permissions of a session in place of a request's `Authorization`, for the data of a page.
 #[derive(Clone)]
@@ -92,7 +92,9 @@ async fn authenticate_jwt(
 /// The token with this hash, if it is open and has not expired.
 pub(super) async fn find_token(app: &App, hash: Option<Fingerprint>) -> Result<Option<Token>, store::Error> {
     let Some(hash) = hash else { return Ok(None) };
-    let Some(token) = app.site.store.token(hash).await? else { return Ok(None) };
+    let Some(token) = store::tokens::authentication::find(&app.site.store, hash).await? else {
+        return Ok(None);
+    };
     let (is_same, now) = (bool::from(token.sha256.bytes().ct_eq(hash.bytes())), app.site.now());
     if !is_same || token.expires_at.is_some_and(|end| end <= now) {
         // The client gets a plain 401; the operator sees the reason.

@@ -8,7 +8,7 @@ use super::http::problem::Problem;
 use super::limits::CREATED_WITHIN;
 use model::escape::Escaped;
 use store::Transaction;
-use store::creations::Created;
+use store::quotas::Created;
 
 /// Returns 429 if the caller's token has reached its limit.
 pub(super) async fn check_limit(
@@ -24,7 +24,7 @@ pub(super) async fn check_limit(
         Created::Trails => (app.limits.new_trails, "trails"),
     };
     let since = app.site.now().earlier(CREATED_WITHIN);
-    match transaction.nth_created(created, organization, caller.token, since, max).await? {
+    match store::quotas::nth_created(transaction, created, organization, caller.token, since, max).await? {
         Some(blocking) => Err(Problem::too_many_created(what, max, blocking.distance(since))),
         None => Ok(()),
     }

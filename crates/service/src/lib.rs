@@ -187,11 +187,13 @@ impl Service {
                 Err(error) => return Err(error.into()),
             },
         };
-        if !applied && app.site.store.organizations().await.map_err(failed)? == 0 {
+        if !applied
+            && store::tokens::authentication::organizations(&app.site.store).await.map_err(failed)? == 0
+        {
             return Err(StartError::Empty);
         }
         // The rate limit for invalid tokens never applies to valid ones.
-        for token in app.site.store.open_tokens().await.map_err(failed)? {
+        for token in store::tokens::authentication::open_tokens(&app.site.store).await.map_err(failed)? {
             app.limiter.admitted(token);
         }
         let bootstrap = setup.bootstrap;
@@ -306,7 +308,7 @@ impl Service {
 /// Lets another replica do the maintenance at once.
 async fn return_leases(app: &App) -> Result<(), store::Error> {
     let mut transaction = app.site.store.write().await?;
-    transaction.return_leases(app.replica).await?;
+    store::leases::give_back(&mut transaction, app.replica).await?;
     transaction.commit().await
 }
 

@@ -26,7 +26,7 @@ impl Policies {
         organization: &str,
         environments: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Vec<Arc<Policy>>>, Error> {
-        let attached = transaction.policies_of(organization, environments).await?;
+        let attached = store::policies::of_environment(transaction, organization, environments).await?;
         let policies = self.compiled(transaction, organization, attached.values().flatten()).await?;
         let compiled = attached.into_iter().map(|(environment, attached)| {
             let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
@@ -43,7 +43,9 @@ impl Policies {
         organization: &str,
         name: &str,
     ) -> Result<Option<Arc<Policy>>, Error> {
-        let Some(current) = transaction.current_policy(organization, name).await? else { return Ok(None) };
+        let Some(current) = store::policies::current(transaction, organization, name).await? else {
+            return Ok(None);
+        };
         let name = PolicyVersion { name: current.name, version: current.version };
         let current = EnvironmentPolicy { id: current.id, name };
         Ok(self.compiled(transaction, organization, [&current]).await?.remove(&current.id))
@@ -69,7 +71,7 @@ impl Policies {
         }
         if !missing.is_empty() {
             let ids: BTreeSet<Uuid> = missing.keys().copied().collect();
-            for (id, content) in transaction.policy_contents(organization, ids).await? {
+            for (id, content) in store::policies::contents(transaction, organization, ids).await? {
                 let unreadable = || Error::Unreadable("a policy");
                 let name = missing.remove(&id).ok_or_else(unreadable)?;
                 policies.insert(id, Arc::new(Policy::parse(name, &content).map_err(|_| unreadable())?));

@@ -33,17 +33,19 @@ impl SearchResults {
             digests: AtMost::default(),
             built: AtMost::default(),
             trails_of_commits: AtMost::default(),
-            images: transaction.find_images(organization, &text).await?,
-            pods: transaction.find_pods(organization, &text).await?,
-            flows: transaction.find_flows(organization, &text).await?,
-            trails: transaction.find_trails(organization, &text).await?,
+            images: store::search::images(transaction, organization, &text).await?,
+            pods: store::search::pods(transaction, organization, &text).await?,
+            flows: store::search::flows(transaction, organization, &text).await?,
+            trails: store::search::trails(transaction, organization, &text).await?,
         };
         if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
-            found.digests = transaction.find_artifacts(organization, first, last).await?;
+            found.digests = store::search::artifacts(transaction, organization, first, last).await?;
         }
         if let Some(commit) = digits(query) {
-            found.built = transaction.find_artifacts_of_commit(organization, &commit, None).await?;
-            found.trails_of_commits = transaction.find_trails_of_commit(organization, &commit).await?;
+            found.built =
+                store::search::artifacts_of_commit(transaction, organization, &commit, None).await?;
+            found.trails_of_commits =
+                store::search::trails_of_commit(transaction, organization, &commit).await?;
             // A trail may be named by its commit.
             found.trails.listed.retain(|trail| !found.trails_of_commits.listed.contains(trail));
         }

@@ -16,10 +16,10 @@ use rules::environment_status::Verdict;
 use rules::history_coverage::HistoryCoverage;
 use rules::snapshot::report::Pod;
 use store::Transaction;
-use store::artifact_flows::KnownArtifact;
-use store::environment_contents::PodWorkload;
+use store::artifacts::flows::KnownArtifact;
 use store::environments::EnvironmentOverview;
-use store::timeline::{AvailableSnapshots, Snapshot};
+use store::environments::contents::PodWorkload;
+use store::environments::timeline::{AvailableSnapshots, Snapshot};
 
 /// A snapshot of an environment, and what ran.
 #[derive(Debug)]
@@ -81,11 +81,13 @@ impl Content {
         environment: Uuid,
         at: Timestamp,
     ) -> Result<Self, store::Error> {
-        let (pods, workloads) = transaction.pods_at(organization, environment, at).await?;
-        let verdicts = transaction.verdicts(organization, environment, Some(at)).await?;
+        let (pods, workloads) =
+            store::environments::contents::pods(transaction, organization, environment, at).await?;
+        let verdicts =
+            store::environments::contents::verdicts(transaction, organization, environment, Some(at)).await?;
         let fingerprints =
             workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
-        let known = transaction.known_artifacts(organization, &fingerprints).await?;
+        let known = store::artifacts::flows::known(transaction, organization, &fingerprints).await?;
         let artifacts = by_artifact(&pods, &workloads);
         Ok(Self { artifacts, pods: pods.len(), workloads, verdicts, known })
     }
@@ -97,7 +99,7 @@ pub(super) async fn environment(
     organization: &str,
     name: &EnvironmentName,
 ) -> Result<EnvironmentOverview, Problem> {
-    let environment = transaction.environment_overview(organization, name.as_str()).await?;
+    let environment = store::environments::overview(transaction, organization, name.as_str()).await?;
     environment.ok_or_else(|| missing::environment(name.as_str()))
 }
 
@@ -141,14 +143,18 @@ impl SelectedSnapshot {
         let clock = site.now();
         // The clock may have been set back since the last report.
         let now = environment.last_report_at.map_or(clock, |last| last.max(clock));
-        let available = transaction.available_snapshots(organization, environment.id).await?;
+        let available =
+            store::environments::timeline::available_snapshots(transaction, organization, environment.id)
+                .await?;
         let (last, validity) = (environment.snapshot, environment.validity(site.silent_after));
         let (number, requested) = match expression {
             SnapshotExpression::Number(number) => (*number, None),
             SnapshotExpression::Behind(count) => (last - count, None),
             SnapshotExpression::At(time) => {
                 let at = time.resolve(now);
-                let history = transaction.history_at(organization, environment.id, at).await?;
+                let history =
+                    store::environments::contents::history(transaction, organization, environment.id, at)
+                        .await?;
                 let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
                 let Some(number) = history.snapshot.filter(|_| coverage.has_data()) else {
                     let why = coverage.warning().unwrap_or_else(|| "No snapshot is stored.".to_owned());
@@ -160,17 +166,25 @@ impl SelectedSnapshot {
         };
         let is_available = last > 0 && available.first.is_some_and(|first| first <= number) && number <= last;
         // Retention may remove a snapshot before an earlier one.
-        let snapshot =
-            match transaction.snapshots(organization, environment.id, (number, number)).await?.pop() {
-                Some(snapshot) if is_available || requested.is_some() => snapshot,
-                _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
-            };
+        let snapshot = match store::environments::timeline::snapshots(
+            transaction,
+            organization,
+            environment.id,
+            (number, number),
+        )
+        .await?
+        .pop()
+        {
+            Some(snapshot) if is_available || requested.is_some() => snapshot,
+            _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
+        };
         let is_latest = number == last;
         let (at, coverage) = if let Some(requested) = requested {
             requested
         } else {
             let at = if is_latest { now } else { available.view_time(&snapshot) };
-            let history = transaction.history_at(organization, environment.id, at).await?;
+            let history =
+                store::environments::contents::history(transaction, organization, environment.id, at).await?;
             (at, HistoryCoverage::new(at, now, &history, validity.silent_after))
         };
         let is_current = at >= now;

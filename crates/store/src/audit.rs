@@ -5,10 +5,10 @@
 use serde::Serialize;
 use sqlx::types::Uuid;
 
-use super::rows::Id;
-use super::transaction::{fetch_all, fetch_scalar, insert};
-use super::{Error, Transaction};
 use crate::attestations::Span;
+use crate::database::rows::Id;
+use crate::database::transaction::{fetch_all, fetch_scalar, insert};
+use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{Page, Timestamp};
 
@@ -26,57 +26,55 @@ pub struct AuditEntry {
     pub change: String,
 }
 
-impl Transaction {
-    /// Records changes by an actor, each with its organization.
-    pub async fn insert_audit(
-        &mut self,
-        actor: &str,
-        changes: &[(String, String)],
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        let changes: Vec<_> = changes.iter().map(|change| (Uuid::now_v7(), change)).collect();
-        insert!(self, "INSERT INTO audit (organization, id, at, actor, change) ", "", &changes, |values,
-                                                                                                 (
-            id,
-            (organization, change),
-        )| {
-            values.push_bind(organization.as_str()).push_bind(*id).push_bind(at.micros());
-            values.push_bind(actor).push_bind(change.as_str());
-        });
-        for (id, (organization, _)) in changes {
-            self.log().row(organization, Kind::Audit, id);
-        }
-        Ok(())
+/// Records changes by an actor, each with its organization.
+pub async fn insert(
+    transaction: &mut Transaction,
+    actor: &str,
+    changes: &[(String, String)],
+    at: Timestamp,
+) -> Result<(), Error> {
+    let changes: Vec<_> = changes.iter().map(|change| (Uuid::now_v7(), change)).collect();
+    insert!(transaction, "INSERT INTO audit (organization, id, at, actor, change) ", "", &changes, |values,
+                                                                                                    (
+        id,
+        (organization, change),
+    )| {
+        values.push_bind(organization.as_str()).push_bind(*id).push_bind(at.micros());
+        values.push_bind(actor).push_bind(change.as_str());
+    });
+    for (id, (organization, _)) in changes {
+        transaction.log().row(organization, Kind::Audit, id);
     }
+    Ok(())
+}
 
-    /// A page of the log, newest first, and the total number of entries.
-    pub async fn audit(
-        &mut self,
-        organization: &str,
-        span: Span,
-        page: Page,
-    ) -> Result<(Vec<AuditEntry>, u64), Error> {
-        const COUNT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2 AND at < $3";
-        const SELECT: &str = "
-            SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
-            ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
-        let total: i64 = fetch_scalar!(self, COUNT, organization, span.from, span.until);
-        let entries =
-            fetch_all!(self, SELECT, organization, span.from, span.until, page.size(), page.offset());
-        Ok((entries, total.unsigned_abs()))
-    }
+/// A page of the log, newest first, and the total number of entries.
+pub async fn list(
+    transaction: &mut Transaction,
+    organization: &str,
+    span: Span,
+    page: Page,
+) -> Result<(Vec<AuditEntry>, u64), Error> {
+    const COUNT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2 AND at < $3";
+    const SELECT: &str = "
+        SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
+        ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
+    let total: i64 = fetch_scalar!(transaction, COUNT, organization, span.from, span.until);
+    let entries =
+        fetch_all!(transaction, SELECT, organization, span.from, span.until, page.size(), page.offset());
+    Ok((entries, total.unsigned_abs()))
+}
 
-    /// Whether this entry was written since then.
-    pub async fn is_audited(
-        &mut self,
-        organization: &str,
-        actor: &str,
-        change: &str,
-        since: Timestamp,
-    ) -> Result<bool, Error> {
-        const SELECT: &str = "
-            SELECT COUNT(*) FROM audit WHERE organization = $1 AND at > $2 AND actor = $3 AND change = $4";
-        let count: i64 = fetch_scalar!(self, SELECT, organization, since, actor, change);
-        Ok(count > 0)
-    }
+/// Whether this entry was written since then.
+pub async fn is_audited(
+    transaction: &mut Transaction,
+    organization: &str,
+    actor: &str,
+    change: &str,
+    since: Timestamp,
+) -> Result<bool, Error> {
+    const SELECT: &str = "
+        SELECT COUNT(*) FROM audit WHERE organization = $1 AND at > $2 AND actor = $3 AND change = $4";
+    let count: i64 = fetch_scalar!(transaction, SELECT, organization, since, actor, change);
+    Ok(count > 0)
 }

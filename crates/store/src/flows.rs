@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use sqlx::types::Uuid;
 
-use super::columns::json;
-use super::row_limit::PageBudget;
-use super::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
-use super::{Error, Transaction};
+use crate::database::columns::json;
+use crate::database::row_limit::PageBudget;
+use crate::database::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
+use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Timestamp};
 
@@ -99,181 +99,197 @@ struct TemplateRow {
     content: String,
 }
 
-impl Transaction {
-    /// A flow; `None` if it does not exist.
-    pub async fn flow(&mut self, organization: &str, flow: &str) -> Result<Option<FlowState>, Error> {
-        const SELECT: &str = "
-            SELECT is_declared,
-                   EXISTS (SELECT 1 FROM flow_templates t
-                           WHERE t.organization = f.organization AND t.flow = f.name AND t.closed_at IS NULL)
-                     AS has_template
-            FROM flows f WHERE organization = $1 AND name = $2";
-        Ok(fetch_optional!(self, SELECT, organization, flow))
-    }
+/// A flow; `None` if it does not exist.
+pub async fn get(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+) -> Result<Option<FlowState>, Error> {
+    const SELECT: &str = "
+        SELECT is_declared,
+               EXISTS (SELECT 1 FROM flow_templates t
+                       WHERE t.organization = f.organization AND t.flow = f.name AND t.closed_at IS NULL)
+                 AS has_template
+        FROM flows f WHERE organization = $1 AND name = $2";
+    Ok(fetch_optional!(transaction, SELECT, organization, flow))
+}
 
-    /// The number of flows.
-    pub async fn count_flows(&mut self, organization: &str, filter: FlowFilter<'_>) -> Result<u64, Error> {
-        let total: i64 = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
-            push_filter!(query, organization, filter);
-            query.build_query_scalar().fetch_one(connection).await?
-        });
-        Ok(total.unsigned_abs())
-    }
+/// The number of flows.
+pub async fn count(
+    transaction: &mut Transaction,
+    organization: &str,
+    filter: FlowFilter<'_>,
+) -> Result<u64, Error> {
+    let total: i64 = on!(transaction, |connection| {
+        let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
+        push_filter!(query, organization, filter);
+        query.build_query_scalar().fetch_one(connection).await?
+    });
+    Ok(total.unsigned_abs())
+}
 
-    /// Flows by name: all, or a page.
-    pub async fn flows(
-        &mut self,
-        organization: &str,
-        filter: FlowFilter<'_>,
-        page: Option<Page>,
-    ) -> Result<Vec<FlowDetails>, Error> {
-        let mut flows: Vec<FlowDetails> = on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new(
-                "SELECT f.name AS id, f.name, f.description, f.organization AS org, f.created_at,
-                        (SELECT t.id FROM trails t WHERE t.organization = f.organization AND t.flow = f.name
-                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_trail,
-                        (SELECT t.last_modified_at FROM trails t
-                         WHERE t.organization = f.organization AND t.flow = f.name
-                         ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_activity_at,
-                        (SELECT a.created_at FROM attestations a
-                         WHERE a.organization = f.organization AND a.flow = f.name
-                         ORDER BY a.created_at DESC, a.id DESC LIMIT 1) AS attested_at,
-                        (SELECT x.created_at FROM flow_artifacts x
-                         WHERE x.organization = f.organization AND x.flow = f.name
-                         ORDER BY x.created_at DESC LIMIT 1) AS artifact_at,
-                        CAST(500 + 6 * octet_length(f.description)
-                             + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
-                                             WHERE t.organization = f.organization AND t.flow = f.name
-                                               AND t.closed_at IS NULL), 0) AS BIGINT) AS size",
-            );
-            push_filter!(query, organization, filter);
-            query.push(" ORDER BY f.name");
-            if let Some(page) = page {
-                query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
-            }
-            PageBudget::of_page().read(query.build().fetch(connection)).await?
-        });
-        let trails: BTreeSet<Uuid> = flows.iter().filter_map(|flow| flow.latest_trail).collect();
-        let states = self.trail_compliance(organization, &trails).await?;
-        let mut templates = self.templates(organization, flows.iter().map(|flow| flow.name.as_str())).await?;
-        let mut tags = self.flow_tags(organization).await?;
-        for flow in &mut flows {
-            flow.latest_activity_at = flow.latest_activity_at.max(flow.attested_at).max(flow.artifact_at);
-            flow.latest_state = flow.latest_trail.and_then(|trail| Some(states.get(&trail)?.1));
-            if let Some(template) = templates.remove(&flow.name) {
-                let file = serde_saphyr::to_string(&TemplateFile::from(template.body));
-                flow.template = file.map_err(|_| Error::Unreadable("a template"))?;
-            }
-            flow.tags = tags.remove(&flow.name).unwrap_or_default();
+/// Flows by name: all, or a page.
+pub async fn list(
+    transaction: &mut Transaction,
+    organization: &str,
+    filter: FlowFilter<'_>,
+    page: Option<Page>,
+) -> Result<Vec<FlowDetails>, Error> {
+    let mut flows: Vec<FlowDetails> = on!(transaction, |connection| {
+        let mut query = sqlx::QueryBuilder::new(
+            "SELECT f.name AS id, f.name, f.description, f.organization AS org, f.created_at,
+                    (SELECT t.id FROM trails t WHERE t.organization = f.organization AND t.flow = f.name
+                     ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_trail,
+                    (SELECT t.last_modified_at FROM trails t
+                     WHERE t.organization = f.organization AND t.flow = f.name
+                     ORDER BY t.created_at DESC, t.id DESC LIMIT 1) AS latest_activity_at,
+                    (SELECT a.created_at FROM attestations a
+                     WHERE a.organization = f.organization AND a.flow = f.name
+                     ORDER BY a.created_at DESC, a.id DESC LIMIT 1) AS attested_at,
+                    (SELECT x.created_at FROM flow_artifacts x
+                     WHERE x.organization = f.organization AND x.flow = f.name
+                     ORDER BY x.created_at DESC LIMIT 1) AS artifact_at,
+                    CAST(500 + 6 * octet_length(f.description)
+                         + 2 * COALESCE((SELECT octet_length(t.content) FROM flow_templates t
+                                         WHERE t.organization = f.organization AND t.flow = f.name
+                                           AND t.closed_at IS NULL), 0) AS BIGINT) AS size",
+        );
+        push_filter!(query, organization, filter);
+        query.push(" ORDER BY f.name");
+        if let Some(page) = page {
+            query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
         }
-        Ok(flows)
-    }
-
-    /// Creates a flow unless it exists.
-    pub async fn create_flow(
-        &mut self,
-        organization: &str,
-        name: &str,
-        token: Fingerprint,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        const INSERT: &str = "
-            INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
-            ON CONFLICT DO NOTHING";
-        execute!(self, INSERT, organization, name, now, token);
-        Ok(())
-    }
-
-    /// Creates a flow, or replaces its description.
-    pub async fn upsert_flow(
-        &mut self,
-        organization: &str,
-        name: &str,
-        description: &str,
-        token: Fingerprint,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        const UPSERT: &str = "
-            INSERT INTO flows (organization, name, description, created_at, created_by_token) VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT (organization, name) DO UPDATE SET description = excluded.description";
-        execute!(self, UPSERT, organization, name, description, now, token);
-        Ok(())
-    }
-
-    /// Sets the template of a flow. Returns whether it changed.
-    pub async fn set_template(
-        &mut self,
-        organization: &str,
-        flow: &str,
-        body: &TemplateBody,
-        now: Timestamp,
-    ) -> Result<bool, Error> {
-        const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
-        let content = json(body)?;
-        if let Some(open) = self.open_template(organization, flow).await? {
-            if open.content == content {
-                return Ok(false);
-            }
-            execute!(self, CLOSE, now, organization, open.id);
-            self.log().row(organization, Kind::TemplateEnd, open.id);
+        PageBudget::of_page().read(query.build().fetch(connection)).await?
+    });
+    let trails: BTreeSet<Uuid> = flows.iter().filter_map(|flow| flow.latest_trail).collect();
+    let states = crate::trails::compliance::read(transaction, organization, &trails).await?;
+    let mut templates =
+        crate::trails::templates(transaction, organization, flows.iter().map(|flow| flow.name.as_str()))
+            .await?;
+    let mut tags = crate::tags::of_flows(transaction, organization).await?;
+    for flow in &mut flows {
+        flow.latest_activity_at = flow.latest_activity_at.max(flow.attested_at).max(flow.artifact_at);
+        flow.latest_state = flow.latest_trail.and_then(|trail| Some(states.get(&trail)?.1));
+        if let Some(template) = templates.remove(&flow.name) {
+            let file = serde_saphyr::to_string(&TemplateFile::from(template.body));
+            flow.template = file.map_err(|_| Error::Unreadable("a template"))?;
         }
-        self.insert_template(organization, flow, &content, now, None).await?;
-        Ok(true)
+        flow.tags = tags.remove(&flow.name).unwrap_or_default();
     }
+    Ok(flows)
+}
 
-    /// The identifier of the current template of a flow.
-    pub async fn open_template_id(&mut self, organization: &str, flow: &str) -> Result<Option<Uuid>, Error> {
-        Ok(self.open_template(organization, flow).await?.map(|open| open.id))
-    }
+/// Creates a flow unless it exists.
+pub async fn create(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    token: Fingerprint,
+    now: Timestamp,
+) -> Result<(), Error> {
+    const INSERT: &str = "
+        INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
+        ON CONFLICT DO NOTHING";
+    execute!(transaction, INSERT, organization, name, now, token);
+    Ok(())
+}
 
-    async fn open_template(&mut self, organization: &str, flow: &str) -> Result<Option<TemplateRow>, Error> {
-        const SELECT: &str = "
-            SELECT id, content FROM flow_templates WHERE organization = $1 AND flow = $2 AND closed_at IS NULL";
-        Ok(fetch_optional!(self, SELECT, organization, flow))
-    }
+/// Creates a flow, or replaces its description.
+pub async fn upsert(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    description: &str,
+    token: Fingerprint,
+    now: Timestamp,
+) -> Result<(), Error> {
+    const UPSERT: &str = "
+        INSERT INTO flows (organization, name, description, created_at, created_by_token) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (organization, name) DO UPDATE SET description = excluded.description";
+    execute!(transaction, UPSERT, organization, name, description, now, token);
+    Ok(())
+}
 
-    /// The identifier of a version of a flow's templates with this content. Creates one that is not current if there is
-    /// none: for a trail with a template of its own.
-    pub async fn template_version(
-        &mut self,
-        organization: &str,
-        flow: &str,
-        body: &TemplateBody,
-        now: Timestamp,
-    ) -> Result<Uuid, Error> {
-        const SELECT: &str = "
-            SELECT id FROM flow_templates WHERE organization = $1 AND flow = $2 AND sha256 = $3
-            ORDER BY version DESC LIMIT 1";
-        let content = json(body)?;
-        let hash = Fingerprint::from_content(content.as_bytes());
-        let known: Option<Uuid> = fetch_optional_scalar!(self, SELECT, organization, flow, hash);
-        match known {
-            Some(id) => Ok(id),
-            None => self.insert_template(organization, flow, &content, now, Some(now)).await,
+/// Sets the template of a flow. Returns whether it changed.
+pub async fn set_template(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+    body: &TemplateBody,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
+    let content = json(body)?;
+    if let Some(open) = open_template(transaction, organization, flow).await? {
+        if open.content == content {
+            return Ok(false);
         }
+        execute!(transaction, CLOSE, now, organization, open.id);
+        transaction.log().row(organization, Kind::TemplateEnd, open.id);
     }
+    insert_template(transaction, organization, flow, &content, now, None).await?;
+    Ok(true)
+}
 
-    /// Inserts the next version of a flow's templates.
-    pub(super) async fn insert_template(
-        &mut self,
-        organization: &str,
-        flow: &str,
-        content: &str,
-        now: Timestamp,
-        closed_at: Option<Timestamp>,
-    ) -> Result<Uuid, Error> {
-        const INSERT: &str = "
-            INSERT INTO flow_templates (id, organization, flow, version, content, sha256, created_at, closed_at)
-            VALUES ($1, $2, $3,
-                    COALESCE((SELECT MAX(version) FROM flow_templates WHERE organization = $2 AND flow = $3), 0) + 1,
-                    $4, $5, $6, $7)";
-        let (id, hash) = (Uuid::now_v7(), Fingerprint::from_content(content.as_bytes()));
-        execute!(self, INSERT, id, organization, flow, content, hash, now, closed_at);
-        self.log().row(organization, Kind::Template, id);
-        if closed_at.is_some() {
-            self.log().row(organization, Kind::TemplateEnd, id);
-        }
-        Ok(id)
+/// The identifier of the current template of a flow.
+pub async fn open_template_id(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+) -> Result<Option<Uuid>, Error> {
+    Ok(open_template(transaction, organization, flow).await?.map(|open| open.id))
+}
+
+async fn open_template(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+) -> Result<Option<TemplateRow>, Error> {
+    const SELECT: &str = "
+        SELECT id, content FROM flow_templates WHERE organization = $1 AND flow = $2 AND closed_at IS NULL";
+    Ok(fetch_optional!(transaction, SELECT, organization, flow))
+}
+
+/// The identifier of a version of a flow's templates with this content. Creates one that is not current if there is
+/// none: for a trail with a template of its own.
+pub async fn template_version(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+    body: &TemplateBody,
+    now: Timestamp,
+) -> Result<Uuid, Error> {
+    const SELECT: &str = "
+        SELECT id FROM flow_templates WHERE organization = $1 AND flow = $2 AND sha256 = $3
+        ORDER BY version DESC LIMIT 1";
+    let content = json(body)?;
+    let hash = Fingerprint::from_content(content.as_bytes());
+    let known: Option<Uuid> = fetch_optional_scalar!(transaction, SELECT, organization, flow, hash);
+    match known {
+        Some(id) => Ok(id),
+        None => insert_template(transaction, organization, flow, &content, now, Some(now)).await,
     }
+}
+
+/// Inserts the next version of a flow's templates.
+pub(crate) async fn insert_template(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+    content: &str,
+    now: Timestamp,
+    closed_at: Option<Timestamp>,
+) -> Result<Uuid, Error> {
+    const INSERT: &str = "
+        INSERT INTO flow_templates (id, organization, flow, version, content, sha256, created_at, closed_at)
+        VALUES ($1, $2, $3,
+                COALESCE((SELECT MAX(version) FROM flow_templates WHERE organization = $2 AND flow = $3), 0) + 1,
+                $4, $5, $6, $7)";
+    let (id, hash) = (Uuid::now_v7(), Fingerprint::from_content(content.as_bytes()));
+    execute!(transaction, INSERT, id, organization, flow, content, hash, now, closed_at);
+    transaction.log().row(organization, Kind::Template, id);
+    if closed_at.is_some() {
+        transaction.log().row(organization, Kind::TemplateEnd, id);
+    }
+    Ok(id)
 }

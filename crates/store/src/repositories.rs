@@ -2,9 +2,9 @@
 
 use sqlx::types::Uuid;
 
-use super::transaction::{execute, fetch_all, on};
-use super::{Error, Transaction};
-use crate::from_row::one_from_row;
+use crate::database::from_row::one_from_row;
+use crate::database::transaction::{execute, fetch_all, on};
+use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{
     AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp,
@@ -60,205 +60,203 @@ struct RepositoryRow {
     is_closed: bool,
 }
 
-impl Transaction {
-    /// The name under which a repository was recorded, if its provider and identifier were recorded with another name.
-    pub async fn recorded_name(
-        &mut self,
-        organization: &str,
-        named: &RepositoryInfo,
-    ) -> Result<Option<String>, Error> {
-        let rows = self.lock_repositories(organization, named).await?;
-        let known: Vec<_> = rows.into_iter().map(|row| row.known).collect();
-        let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
-        let recorded = known.into_iter().nth(index).map(|repository| repository.name);
-        Ok(recorded.filter(|name| name != named.name.as_str()))
-    }
+/// The name under which a repository was recorded, if its provider and identifier were recorded with another name.
+pub async fn recorded_name(
+    transaction: &mut Transaction,
+    organization: &str,
+    named: &RepositoryInfo,
+) -> Result<Option<String>, Error> {
+    let rows = lock(transaction, organization, named).await?;
+    let known: Vec<_> = rows.into_iter().map(|row| row.known).collect();
+    let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
+    let recorded = known.into_iter().nth(index).map(|repository| repository.name);
+    Ok(recorded.filter(|name| name != named.name.as_str()))
+}
 
-    /// Creates a repository, or completes it. Called for each attestation that names one.
-    pub async fn record_repository(
-        &mut self,
-        new: Reporter<'_>,
-        named: &RepositoryInfo,
-        at: Timestamp,
-    ) -> Result<RecordedRepository, RecordError> {
-        let rows = self.lock_repositories(new.organization, named).await?;
-        let (closed, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_closed);
-        let known: Vec<_> = open.iter().map(|row| row.known.clone()).collect();
-        let row = |index: usize| open.get(index).ok_or(Error::Unreadable("a repository"));
-        let (row, provider) = match match_repository(&known, named)? {
-            RepositoryMatch::Existing(index) => (row(index)?, None),
-            RepositoryMatch::Adopted(index, provider) => (row(index)?, Some(provider)),
-            RepositoryMatch::New(key) => {
-                // A closed repository must not return under its name or its identifier.
-                if closed.iter().any(|row| row.known.is_reopened_by(named)) {
-                    return Err(RecordError::Closed);
-                }
-                let mut recorded = self.insert_repository(new, named, &key, at).await?;
-                self.log().revision(new.organization, Kind::Repository, recorded.id, at);
-                let (provider, url) = (named.provider(), recorded.url.as_deref());
-                recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
-                return Ok(recorded);
+/// Creates a repository, or completes it. Called for each attestation that names one.
+pub async fn record(
+    transaction: &mut Transaction,
+    new: Reporter<'_>,
+    named: &RepositoryInfo,
+    at: Timestamp,
+) -> Result<RecordedRepository, RecordError> {
+    let rows = lock(transaction, new.organization, named).await?;
+    let (closed, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_closed);
+    let known: Vec<_> = open.iter().map(|row| row.known.clone()).collect();
+    let row = |index: usize| open.get(index).ok_or(Error::Unreadable("a repository"));
+    let (row, provider) = match match_repository(&known, named)? {
+        RepositoryMatch::Existing(index) => (row(index)?, None),
+        RepositoryMatch::Adopted(index, provider) => (row(index)?, Some(provider)),
+        RepositoryMatch::New(key) => {
+            // A closed repository must not return under its name or its identifier.
+            if closed.iter().any(|row| row.known.is_reopened_by(named)) {
+                return Err(RecordError::Closed);
             }
-        };
-        if row.known.name != named.name.as_str() {
-            self.insert_repository_name(new.organization, named, row.id, at).await?;
+            let mut recorded = insert(transaction, new, named, &key, at).await?;
+            transaction.log().revision(new.organization, Kind::Repository, recorded.id, at);
+            let (provider, url) = (named.provider(), recorded.url.as_deref());
+            recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
+            return Ok(recorded);
         }
-        let before = row.known.url.clone();
-        let adds_id = row.known.id.is_none() && named.id.is_some();
-        let mut recorded = self.complete_repository(row.id, new, named, provider.as_ref()).await?;
-        if adds_id || provider.is_some() || before != recorded.url {
-            self.log().revision(new.organization, Kind::Repository, row.id, at);
-        }
-        if provider.is_some() || before != recorded.url {
-            let provider = provider.or_else(|| row.known.provider());
-            recorded.change = Some(describe_change(new, named, provider.as_ref(), recorded.url.as_deref()));
-        }
-        Ok(recorded)
+    };
+    if row.known.name != named.name.as_str() {
+        insert_name(transaction, new.organization, named, row.id, at).await?;
     }
+    let before = row.known.url.clone();
+    let adds_id = row.known.id.is_none() && named.id.is_some();
+    let mut recorded = complete(transaction, row.id, new, named, provider.as_ref()).await?;
+    if adds_id || provider.is_some() || before != recorded.url {
+        transaction.log().revision(new.organization, Kind::Repository, row.id, at);
+    }
+    if provider.is_some() || before != recorded.url {
+        let provider = provider.or_else(|| row.known.provider());
+        recorded.change = Some(describe_change(new, named, provider.as_ref(), recorded.url.as_deref()));
+    }
+    Ok(recorded)
+}
 
-    /// Locks a repository name, and returns the repositories with this name or identifier. SQLite has a single writer;
-    /// PostgreSQL takes an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
-    /// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
-    async fn lock_repositories(
-        &mut self,
-        organization: &str,
-        named: &RepositoryInfo,
-    ) -> Result<Vec<RepositoryRow>, Error> {
-        // UNION, since each half uses its own index.
-        const SELECT: &str = "
-            SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
-            WHERE organization = $1 AND name = $2
-            UNION
-            SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
-            WHERE organization = $1 AND external_id = $3
-            ORDER BY provider, name";
-        let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
-        self.lock_repository_name(organization, name).await?;
-        Ok(fetch_all!(self, SELECT, organization, name, id))
-    }
+/// Locks a repository name, and returns the repositories with this name or identifier. SQLite has a single writer;
+/// PostgreSQL takes an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
+/// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
+async fn lock(
+    transaction: &mut Transaction,
+    organization: &str,
+    named: &RepositoryInfo,
+) -> Result<Vec<RepositoryRow>, Error> {
+    // UNION, since each half uses its own index.
+    const SELECT: &str = "
+        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+        WHERE organization = $1 AND name = $2
+        UNION
+        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+        WHERE organization = $1 AND external_id = $3
+        ORDER BY provider, name";
+    let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
+    lock_name(transaction, organization, name).await?;
+    Ok(fetch_all!(transaction, SELECT, organization, name, id))
+}
 
-    async fn lock_repository_name(&mut self, organization: &str, name: &str) -> Result<(), Error> {
-        const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
-        if let Self::Postgres(transaction) = self {
-            sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
-        }
-        Ok(())
+async fn lock_name(transaction: &mut Transaction, organization: &str, name: &str) -> Result<(), Error> {
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
+    if let Transaction::Postgres(transaction) = transaction {
+        sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
     }
+    Ok(())
+}
 
-    /// Inserts a repository. It may exist if neither it nor the new one has a provider and an identifier.
-    async fn insert_repository(
-        &mut self,
-        new: Reporter<'_>,
-        named: &RepositoryInfo,
-        key: &str,
-        at: Timestamp,
-    ) -> Result<RecordedRepository, Error> {
-        const UPSERT: &str = "
-            INSERT INTO repositories
-                (id, organization, provider, name, url, external_id, description, created_at, flow, reported_by,
-                 is_url_of_owner)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-            ON CONFLICT (organization, name, provider) DO UPDATE SET name = excluded.name
-            RETURNING id, url";
-        let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
-        Ok(on!(self, |connection| {
-            let upsert = sqlx::query(UPSERT).bind(Uuid::now_v7()).bind(new.organization);
-            let upsert = upsert.bind(key).bind(named.name.as_str());
-            let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
-            let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
-            let upsert = upsert.bind(new.flow).bind(new.reported_by);
-            let upsert = upsert.bind(new.owned.is_owner && named.url.is_some());
-            upsert.fetch_one(connection).await.and_then(one_from_row)?
-        }))
-    }
+/// Inserts a repository. It may exist if neither it nor the new one has a provider and an identifier.
+async fn insert(
+    transaction: &mut Transaction,
+    new: Reporter<'_>,
+    named: &RepositoryInfo,
+    key: &str,
+    at: Timestamp,
+) -> Result<RecordedRepository, Error> {
+    const UPSERT: &str = "
+        INSERT INTO repositories
+            (id, organization, provider, name, url, external_id, description, created_at, flow, reported_by,
+             is_url_of_owner)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        ON CONFLICT (organization, name, provider) DO UPDATE SET name = excluded.name
+        RETURNING id, url";
+    let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
+    Ok(on!(transaction, |connection| {
+        let upsert = sqlx::query(UPSERT).bind(Uuid::now_v7()).bind(new.organization);
+        let upsert = upsert.bind(key).bind(named.name.as_str());
+        let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
+        let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
+        let upsert = upsert.bind(new.flow).bind(new.reported_by);
+        let upsert = upsert.bind(new.owned.is_owner && named.url.is_some());
+        upsert.fetch_one(connection).await.and_then(one_from_row)?
+    }))
+}
 
-    /// Completes a repository. Fields of an earlier attestation stay.
-    async fn complete_repository(
-        &mut self,
-        id: Uuid,
-        new: Reporter<'_>,
-        named: &RepositoryInfo,
-        provider: Option<&Provider>,
-    ) -> Result<RecordedRepository, Error> {
-        const UPDATE: &str = "
-            UPDATE repositories
-            SET provider = COALESCE($1, provider),
-                url = CASE WHEN $2 AND NOT is_url_of_owner THEN $3
-                           WHEN flow = $4 THEN COALESCE(url, $3)
-                           ELSE url END,
-                is_url_of_owner = is_url_of_owner OR $2,
-                external_id = COALESCE(external_id, $5),
-                description = COALESCE(description, $6)
-            WHERE organization = $7 AND id = $8 RETURNING id, url";
-        let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
-        Ok(on!(self, |connection| {
-            let update = sqlx::query(UPDATE).bind(provider.map(Provider::as_str));
-            let update = update.bind(new.owned.is_owner && named.url.is_some());
-            let update = update.bind(named.url.as_ref().map(UrlText::as_str)).bind(new.flow);
-            let update = update.bind(text(&named.id)).bind(text(&named.description));
-            let update = update.bind(new.organization).bind(id);
-            update.fetch_one(connection).await.and_then(one_from_row)?
-        }))
-    }
+/// Completes a repository. Fields of an earlier attestation stay.
+async fn complete(
+    transaction: &mut Transaction,
+    id: Uuid,
+    new: Reporter<'_>,
+    named: &RepositoryInfo,
+    provider: Option<&Provider>,
+) -> Result<RecordedRepository, Error> {
+    const UPDATE: &str = "
+        UPDATE repositories
+        SET provider = COALESCE($1, provider),
+            url = CASE WHEN $2 AND NOT is_url_of_owner THEN $3
+                       WHEN flow = $4 THEN COALESCE(url, $3)
+                       ELSE url END,
+            is_url_of_owner = is_url_of_owner OR $2,
+            external_id = COALESCE(external_id, $5),
+            description = COALESCE(description, $6)
+        WHERE organization = $7 AND id = $8 RETURNING id, url";
+    let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
+    Ok(on!(transaction, |connection| {
+        let update = sqlx::query(UPDATE).bind(provider.map(Provider::as_str));
+        let update = update.bind(new.owned.is_owner && named.url.is_some());
+        let update = update.bind(named.url.as_ref().map(UrlText::as_str)).bind(new.flow);
+        let update = update.bind(text(&named.id)).bind(text(&named.description));
+        let update = update.bind(new.organization).bind(id);
+        update.fetch_one(connection).await.and_then(one_from_row)?
+    }))
+}
 
-    /// Records a later name of a repository.
-    async fn insert_repository_name(
-        &mut self,
-        organization: &str,
-        named: &RepositoryInfo,
-        repository: Uuid,
-        at: Timestamp,
-    ) -> Result<(), Error> {
-        const INSERT: &str = "
-            INSERT INTO repository_names (organization, name, repository, created_at) VALUES ($1, $2, $3, $4)
-            ON CONFLICT DO NOTHING";
-        execute!(self, INSERT, organization, named.name.as_str(), repository, at);
-        Ok(())
-    }
+/// Records a later name of a repository.
+async fn insert_name(
+    transaction: &mut Transaction,
+    organization: &str,
+    named: &RepositoryInfo,
+    repository: Uuid,
+    at: Timestamp,
+) -> Result<(), Error> {
+    const INSERT: &str = "
+        INSERT INTO repository_names (organization, name, repository, created_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT DO NOTHING";
+    execute!(transaction, INSERT, organization, named.name.as_str(), repository, at);
+    Ok(())
+}
 
-    /// Closes or reopens a repository. Attestations must not name a closed one, and it is the origin of no artifact: other
-    /// claims count instead. Returns whether the repository exists.
-    pub async fn set_repository_closed(
-        &mut self,
-        organization: &str,
-        name: &str,
-        provider: Option<&Provider>,
-        closed_at: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Result<bool, Error> {
-        const UPDATE: &str = "
-            UPDATE repositories SET closed_at = $1 WHERE organization = $2 AND name = $3 AND provider = $4
-            RETURNING id";
-        const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
-        const RESTORE: &str = "
-            INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
-                                    reported_by, priority)
-            SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by,
-                   priority
-            FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint
-                                                 ORDER BY c.priority DESC, c.recorded_at, c.flow) AS place
-                  FROM claims one
-                    JOIN claims c ON c.organization = one.organization AND c.fingerprint = one.fingerprint
-                    JOIN repositories r
-                      ON r.organization = c.organization AND r.id = c.repository AND r.closed_at IS NULL
-                  WHERE one.organization = $1 AND one.repository = $2
-                    AND NOT EXISTS (SELECT 1 FROM provenance p
-                                    WHERE p.organization = one.organization AND p.fingerprint = one.fingerprint))
-              AS remaining
-            WHERE place = 1";
-        self.lock_repository_name(organization, name).await?;
-        let id: Option<Uuid> = on!(self, |connection| {
-            let update = sqlx::query_scalar(UPDATE).bind(closed_at.map(Timestamp::micros)).bind(organization);
-            update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
-        });
-        let Some(id) = id else { return Ok(false) };
-        self.log().revision(organization, Kind::Repository, id, now);
-        let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
-        for change in changes {
-            execute!(self, *change, organization, id);
-        }
-        Ok(true)
+/// Closes or reopens a repository. Attestations must not name a closed one, and it is the origin of no artifact: other
+/// claims count instead. Returns whether the repository exists.
+pub async fn set_closed(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    provider: Option<&Provider>,
+    closed_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    const UPDATE: &str = "
+        UPDATE repositories SET closed_at = $1 WHERE organization = $2 AND name = $3 AND provider = $4
+        RETURNING id";
+    const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
+    const RESTORE: &str = "
+        INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
+                                reported_by, priority)
+        SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by,
+               priority
+        FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint
+                                             ORDER BY c.priority DESC, c.recorded_at, c.flow) AS place
+              FROM claims one
+                JOIN claims c ON c.organization = one.organization AND c.fingerprint = one.fingerprint
+                JOIN repositories r
+                  ON r.organization = c.organization AND r.id = c.repository AND r.closed_at IS NULL
+              WHERE one.organization = $1 AND one.repository = $2
+                AND NOT EXISTS (SELECT 1 FROM provenance p
+                                WHERE p.organization = one.organization AND p.fingerprint = one.fingerprint))
+          AS remaining
+        WHERE place = 1";
+    lock_name(transaction, organization, name).await?;
+    let id: Option<Uuid> = on!(transaction, |connection| {
+        let update = sqlx::query_scalar(UPDATE).bind(closed_at.map(Timestamp::micros)).bind(organization);
+        update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
+    });
+    let Some(id) = id else { return Ok(false) };
+    transaction.log().revision(organization, Kind::Repository, id, now);
+    let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
+    for change in changes {
+        execute!(transaction, *change, organization, id);
     }
+    Ok(true)
 }
 
 /// Describes a new repository, or a changed URL or provider, for the audit log.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use sqlx::types::Uuid;
 
-use super::columns::Micros;
-use super::from_row::all_scalars;
-use super::transaction::{
+use crate::database::columns::Micros;
+use crate::database::from_row::all_scalars;
+use crate::database::transaction::{
     execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, on,
 };
-use super::{Error, Transaction};
+use crate::{Error, Transaction};
 use model::log::Removal;
 use model::{Fingerprint, Timestamp};
 
@@ -85,207 +85,208 @@ const REMOVALS: [&str; 7] = [
       WHERE organization = $1 AND environment = $2 AND from_at < $3 AND to_at < $3 LIMIT $4)",
 ];
 
-impl Transaction {
-    /// The environments with a limited retention and their organizations, also closed ones.
-    pub async fn environments_with_retention(&mut self) -> Result<Vec<(Uuid, String)>, Error> {
-        const SELECT: &str = "
-            SELECT e.id, e.organization
-            FROM organizations o JOIN environments e ON e.organization = o.name
-            WHERE o.retention IS NOT NULL";
-        Ok(fetch_all!(self, SELECT))
-    }
+/// The environments with a limited retention and their organizations, also closed ones.
+pub async fn environments(transaction: &mut Transaction) -> Result<Vec<(Uuid, String)>, Error> {
+    const SELECT: &str = "
+        SELECT e.id, e.organization
+        FROM organizations o JOIN environments e ON e.organization = o.name
+        WHERE o.retention IS NOT NULL";
+    Ok(fetch_all!(transaction, SELECT))
+}
 
-    /// The names of all organizations, also of closed ones.
-    pub async fn organizations(&mut self) -> Result<Vec<String>, Error> {
-        Ok(fetch_scalars!(self, "SELECT name FROM organizations ORDER BY name"))
-    }
+/// The names of all organizations, also of closed ones.
+pub async fn organizations(transaction: &mut Transaction) -> Result<Vec<String>, Error> {
+    Ok(fetch_scalars!(transaction, "SELECT name FROM organizations ORDER BY name"))
+}
 
-    /// The current retention of an organization.
-    pub async fn retention(&mut self, organization: &str) -> Result<OrganizationRetention, Error> {
-        const SELECT: &str = "
-            SELECT retention AS history, attachment_retention AS attachments, audit_retention AS audit
-            FROM organizations WHERE name = $1";
-        let retention: Option<OrganizationRetention> = fetch_optional!(self, SELECT, organization);
-        Ok(retention.unwrap_or_default())
-    }
+/// The current retention of an organization.
+pub async fn of_environment(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<OrganizationRetention, Error> {
+    const SELECT: &str = "
+        SELECT retention AS history, attachment_retention AS attachments, audit_retention AS audit
+        FROM organizations WHERE name = $1";
+    let retention: Option<OrganizationRetention> = fetch_optional!(transaction, SELECT, organization);
+    Ok(retention.unwrap_or_default())
+}
 
-    /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the
-    /// history is still complete.
-    pub async fn remove_before(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        horizon: Timestamp,
-        now: Timestamp,
-    ) -> Result<RemovedHistory, Error> {
+/// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the
+/// history is still complete.
+pub async fn remove_before(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    horizon: Timestamp,
+    now: Timestamp,
+) -> Result<RemovedHistory, Error> {
+    const RECORD: &str = "
+        UPDATE environments SET horizon_at = $3
+        WHERE organization = $1 AND id = $2 AND (horizon_at IS NULL OR horizon_at < $3)";
+    let mut workloads: Vec<Fingerprint> =
+        fetch_scalars!(transaction, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
+    let mut rows = workloads.len() as u64;
+    workloads.sort_unstable();
+    workloads.dedup();
+    for removal in REMOVALS {
+        rows += execute!(transaction, removal, organization, environment, horizon, MAX_BATCH);
+    }
+    // Only the first batch changes the horizon.
+    if rows > 0 && execute!(transaction, RECORD, organization, environment, horizon) > 0 {
+        let subject = Removal::history(&environment.to_string());
+        transaction.log().removal(organization, &Removal { subject, before: horizon.micros() }, now);
+    }
+    Ok(RemovedHistory { rows, workloads })
+}
+
+/// The next workloads of an organization after one, in order, at most [`MAX_WORKLOADS`].
+pub async fn workloads_after(
+    transaction: &mut Transaction,
+    organization: &str,
+    last: Option<Fingerprint>,
+) -> Result<Vec<Fingerprint>, Error> {
+    const SELECT: &str =
+        "SELECT hash FROM workloads WHERE organization = $1 AND hash > $2 ORDER BY hash LIMIT $3";
+    let last = last.map_or(Vec::new(), |hash| hash.bytes().to_vec());
+    let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
+    Ok(fetch_scalars!(transaction, SELECT, organization, &last, limit))
+}
+
+/// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to.
+pub async fn orphaned_workloads(
+    transaction: &mut Transaction,
+    organization: &str,
+    hashes: &[Fingerprint],
+) -> Result<Vec<Fingerprint>, Error> {
+    if hashes.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(on!(transaction, |connection| {
+        let mut query = sqlx::QueryBuilder::new("WITH candidates (hash) AS (");
+        query.push_values(hashes, |mut values, hash| {
+            values.push_bind(*hash);
+        });
+        // One index lookup per workload on PostgreSQL too, whatever its statistics.
+        query.push(
+            ") SELECT hash FROM candidates WHERE hash IS DISTINCT FROM
+               (SELECT p.workload FROM pod_runs p WHERE p.organization = ",
+        );
+        query.push_bind(organization).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
+        query.build().persistent(false).fetch_all(connection).await.and_then(all_scalars)?
+    }))
+}
+
+/// Removes the workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to, and returns their number.
+/// The caller has locked the organization's verdicts exclusively: a report that finds a workload relies on it until
+/// it is committed.
+pub async fn remove_orphaned_workloads(
+    transaction: &mut Transaction,
+    organization: &str,
+    hashes: &[Fingerprint],
+) -> Result<u64, Error> {
+    let orphans = orphaned_workloads(transaction, organization, hashes).await?;
+    if orphans.is_empty() {
+        return Ok(0);
+    }
+    Ok(on!(transaction, |connection| {
+        // Pairs: without statistics, PostgreSQL would otherwise read all workloads of the organization.
+        let mut query = sqlx::QueryBuilder::new("DELETE FROM workloads WHERE (organization, hash) IN (");
+        query.push_values(&orphans, |mut values, hash| {
+            values.push_bind(organization).push_bind(*hash);
+        });
+        query.push(")").build().persistent(false).execute(connection).await?.rows_affected()
+    }))
+}
+
+/// A batch of attached files whose latest attestation was received before the horizon.
+pub async fn expired_attachments(
+    transaction: &mut Transaction,
+    organization: &str,
+    horizon: Timestamp,
+) -> Result<Vec<Fingerprint>, Error> {
+    const SELECT: &str = "
+        SELECT x.sha256 FROM attachments x
+        WHERE x.organization = $1 AND x.created_at < $2
+          AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
+                        WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
+        ORDER BY x.created_at LIMIT $3";
+    Ok(fetch_scalars!(transaction, SELECT, organization, horizon, MAX_ATTACHMENTS))
+}
+
+/// Removes a batch of attached files whose latest attestation was received before the horizon, and returns their
+/// number. Their hashes and sizes are kept. The caller has locked the organization's verdicts exclusively: an
+/// attestation that finds its file relies on it until it is committed.
+pub async fn remove_attachments(
+    transaction: &mut Transaction,
+    organization: &str,
+    horizon: Timestamp,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    const INSERT: &str = "
+        INSERT INTO removed_attachments (organization, sha256, size, removed_at)
+        SELECT organization, sha256, length(content), ? FROM attachments WHERE organization = ? AND sha256 IN (?)
+        ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at";
+    const DELETE: &str = "DELETE FROM attachments WHERE organization = ? AND sha256 IN (?)";
+    let expired = expired_attachments(transaction, organization, horizon).await?;
+    let keys = || expired.iter().copied();
+    for_all!(transaction, INSERT, keys(), now, organization);
+    let rows = for_all!(transaction, DELETE, keys(), organization);
+    if rows > 0 {
         const RECORD: &str = "
-            UPDATE environments SET horizon_at = $3
-            WHERE organization = $1 AND id = $2 AND (horizon_at IS NULL OR horizon_at < $3)";
-        let mut workloads: Vec<Fingerprint> =
-            fetch_scalars!(self, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
-        let mut rows = workloads.len() as u64;
-        workloads.sort_unstable();
-        workloads.dedup();
-        for removal in REMOVALS {
-            rows += execute!(self, removal, organization, environment, horizon, MAX_BATCH);
-        }
-        // Only the first batch changes the horizon.
-        if rows > 0 && execute!(self, RECORD, organization, environment, horizon) > 0 {
-            let subject = Removal::history(&environment.to_string());
-            self.log().removal(organization, &Removal { subject, before: horizon.micros() }, now);
-        }
-        Ok(RemovedHistory { rows, workloads })
+            UPDATE organizations SET attachments_removed_before = $2
+            WHERE name = $1 AND COALESCE(attachments_removed_before, 0) < $2 RETURNING name";
+        record_removal(transaction, RECORD, organization, Removal::ATTACHMENTS, horizon, now).await?;
     }
+    Ok(rows)
+}
 
-    /// The next workloads of an organization after one, in order, at most [`MAX_WORKLOADS`].
-    pub async fn workloads_after(
-        &mut self,
-        organization: &str,
-        last: Option<Fingerprint>,
-    ) -> Result<Vec<Fingerprint>, Error> {
-        const SELECT: &str =
-            "SELECT hash FROM workloads WHERE organization = $1 AND hash > $2 ORDER BY hash LIMIT $3";
-        let last = last.map_or(Vec::new(), |hash| hash.bytes().to_vec());
-        let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
-        Ok(fetch_scalars!(self, SELECT, organization, &last, limit))
+/// Records the time before which rows of an organization were removed, and an entry of the log if it is a new one.
+async fn record_removal(
+    transaction: &mut Transaction,
+    record: &'static str,
+    organization: &str,
+    subject: &str,
+    horizon: Timestamp,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let recorded: Option<String> = fetch_optional_scalar!(transaction, record, organization, horizon);
+    if recorded.is_some() {
+        let removal = Removal { subject: subject.to_owned(), before: horizon.micros() };
+        transaction.log().removal(organization, &removal, now);
     }
+    Ok(())
+}
 
-    /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to.
-    pub async fn orphaned_workloads(
-        &mut self,
-        organization: &str,
-        hashes: &[Fingerprint],
-    ) -> Result<Vec<Fingerprint>, Error> {
-        if hashes.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("WITH candidates (hash) AS (");
-            query.push_values(hashes, |mut values, hash| {
-                values.push_bind(*hash);
-            });
-            // One index lookup per workload on PostgreSQL too, whatever its statistics.
-            query.push(
-                ") SELECT hash FROM candidates WHERE hash IS DISTINCT FROM
-                   (SELECT p.workload FROM pod_runs p WHERE p.organization = ",
-            );
-            query.push_bind(organization).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
-            query.build().persistent(false).fetch_all(connection).await.and_then(all_scalars)?
-        }))
+/// Removes a batch of an organization's audit entries before the horizon, and returns their number.
+pub async fn remove_audit(
+    transaction: &mut Transaction,
+    organization: &str,
+    horizon: Timestamp,
+    now: Timestamp,
+) -> Result<u64, Error> {
+    const DELETE: &str = "
+        DELETE FROM audit WHERE organization = $1 AND id IN
+        (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
+    let rows = execute!(transaction, DELETE, organization, horizon, MAX_BATCH);
+    if rows > 0 {
+        const RECORD: &str = "
+            UPDATE organizations SET audit_removed_before = $2
+            WHERE name = $1 AND COALESCE(audit_removed_before, 0) < $2 RETURNING name";
+        record_removal(transaction, RECORD, organization, Removal::AUDIT, horizon, now).await?;
     }
+    Ok(rows)
+}
 
-    /// Removes the workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to, and returns their number.
-    /// The caller has locked the organization's verdicts exclusively: a report that finds a workload relies on it until
-    /// it is committed.
-    pub async fn remove_orphaned_workloads(
-        &mut self,
-        organization: &str,
-        hashes: &[Fingerprint],
-    ) -> Result<u64, Error> {
-        let orphans = self.orphaned_workloads(organization, hashes).await?;
-        if orphans.is_empty() {
-            return Ok(0);
-        }
-        Ok(on!(self, |connection| {
-            // Pairs: without statistics, PostgreSQL would otherwise read all workloads of the organization.
-            let mut query = sqlx::QueryBuilder::new("DELETE FROM workloads WHERE (organization, hash) IN (");
-            query.push_values(&orphans, |mut values, hash| {
-                values.push_bind(organization).push_bind(*hash);
-            });
-            query.push(")").build().persistent(false).execute(connection).await?.rows_affected()
-        }))
-    }
-
-    /// A batch of attached files whose latest attestation was received before the horizon.
-    pub async fn expired_attachments(
-        &mut self,
-        organization: &str,
-        horizon: Timestamp,
-    ) -> Result<Vec<Fingerprint>, Error> {
-        const SELECT: &str = "
-            SELECT x.sha256 FROM attachments x
-            WHERE x.organization = $1 AND x.created_at < $2
-              AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
-                            WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
-            ORDER BY x.created_at LIMIT $3";
-        Ok(fetch_scalars!(self, SELECT, organization, horizon, MAX_ATTACHMENTS))
-    }
-
-    /// Removes a batch of attached files whose latest attestation was received before the horizon, and returns their
-    /// number. Their hashes and sizes are kept. The caller has locked the organization's verdicts exclusively: an
-    /// attestation that finds its file relies on it until it is committed.
-    pub async fn remove_attachments(
-        &mut self,
-        organization: &str,
-        horizon: Timestamp,
-        now: Timestamp,
-    ) -> Result<u64, Error> {
-        const INSERT: &str = "
-            INSERT INTO removed_attachments (organization, sha256, size, removed_at)
-            SELECT organization, sha256, length(content), ? FROM attachments WHERE organization = ? AND sha256 IN (?)
-            ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at";
-        const DELETE: &str = "DELETE FROM attachments WHERE organization = ? AND sha256 IN (?)";
-        let expired = self.expired_attachments(organization, horizon).await?;
-        let keys = || expired.iter().copied();
-        for_all!(self, INSERT, keys(), now, organization);
-        let rows = for_all!(self, DELETE, keys(), organization);
-        if rows > 0 {
-            const RECORD: &str = "
-                UPDATE organizations SET attachments_removed_before = $2
-                WHERE name = $1 AND COALESCE(attachments_removed_before, 0) < $2 RETURNING name";
-            self.record_removal(RECORD, organization, Removal::ATTACHMENTS, horizon, now).await?;
-        }
-        Ok(rows)
-    }
-
-    /// Records the time before which rows of an organization were removed, and an entry of the log if it is a new one.
-    async fn record_removal(
-        &mut self,
-        record: &'static str,
-        organization: &str,
-        subject: &str,
-        horizon: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let recorded: Option<String> = fetch_optional_scalar!(self, record, organization, horizon);
-        if recorded.is_some() {
-            let removal = Removal { subject: subject.to_owned(), before: horizon.micros() };
-            self.log().removal(organization, &removal, now);
-        }
-        Ok(())
-    }
-
-    /// Removes a batch of an organization's audit entries before the horizon, and returns their number.
-    pub async fn remove_audit(
-        &mut self,
-        organization: &str,
-        horizon: Timestamp,
-        now: Timestamp,
-    ) -> Result<u64, Error> {
-        const DELETE: &str = "
-            DELETE FROM audit WHERE organization = $1 AND id IN
-            (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
-        let rows = execute!(self, DELETE, organization, horizon, MAX_BATCH);
-        if rows > 0 {
-            const RECORD: &str = "
-                UPDATE organizations SET audit_removed_before = $2
-                WHERE name = $1 AND COALESCE(audit_removed_before, 0) < $2 RETURNING name";
-            self.record_removal(RECORD, organization, Removal::AUDIT, horizon, now).await?;
-        }
-        Ok(rows)
-    }
-
-    /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
-    /// long before, except for targets that were closed: theirs are never sent.
-    pub async fn remove_notifications(
-        &mut self,
-        organization: &str,
-        horizon: Timestamp,
-    ) -> Result<u64, Error> {
-        // The order makes PostgreSQL use the index, whatever its statistics.
-        const DELETE: &str = "
-            DELETE FROM notifications WHERE organization = $1 AND id IN
-            (SELECT id FROM notifications WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
-        Ok(execute!(self, DELETE, organization, horizon, MAX_BATCH))
-    }
+/// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
+/// long before, except for targets that were closed: theirs are never sent.
+pub async fn remove_notifications(
+    transaction: &mut Transaction,
+    organization: &str,
+    horizon: Timestamp,
+) -> Result<u64, Error> {
+    // The order makes PostgreSQL use the index, whatever its statistics.
+    const DELETE: &str = "
+        DELETE FROM notifications WHERE organization = $1 AND id IN
+        (SELECT id FROM notifications WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
+    Ok(execute!(transaction, DELETE, organization, horizon, MAX_BATCH))
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
-use super::transaction::{execute, fetch_all};
-use super::{Error, Transaction};
+use crate::database::transaction::{execute, fetch_all};
+use crate::{Error, Transaction};
 use model::Timestamp;
 
 /// An object with tags, by name.
@@ -49,62 +49,60 @@ macro_rules! statements {
     };
 }
 
-impl Transaction {
-    /// Removes tags of an object, then sets others.
-    pub async fn change_tags(
-        &mut self,
-        organization: &str,
-        object: Tagged<'_>,
-        (mut set, remove): (BTreeMap<&str, &str>, &BTreeSet<&str>),
-        now: Timestamp,
-    ) -> Result<ChangedTags, Error> {
-        let ((select, close, insert), name) = match object {
-            Tagged::Environment(name) => (statements!("environment_tags", "environment"), name),
-            Tagged::Flow(name) => (statements!("flow_tags", "flow"), name),
-        };
-        let open: Vec<(Uuid, String, String)> = fetch_all!(self, select, organization, name);
-        let (mut changes, mut total) = (Vec::new(), open.len());
-        for (id, tag, value) in &open {
-            match set.get(tag.as_str()) {
-                Some(same) if same == value => _ = set.remove(tag.as_str()),
-                Some(_) => {}
-                None if remove.contains(tag.as_str()) => changes.push(format!("removed the tag {tag}")),
-                None => continue,
-            }
-            if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
-                execute!(self, close, now, organization, id);
-                total -= 1;
-            }
+/// Removes tags of an object, then sets others.
+pub async fn change(
+    transaction: &mut Transaction,
+    organization: &str,
+    object: Tagged<'_>,
+    (mut set, remove): (BTreeMap<&str, &str>, &BTreeSet<&str>),
+    now: Timestamp,
+) -> Result<ChangedTags, Error> {
+    let ((select, close, insert), name) = match object {
+        Tagged::Environment(name) => (statements!("environment_tags", "environment"), name),
+        Tagged::Flow(name) => (statements!("flow_tags", "flow"), name),
+    };
+    let open: Vec<(Uuid, String, String)> = fetch_all!(transaction, select, organization, name);
+    let (mut changes, mut total) = (Vec::new(), open.len());
+    for (id, tag, value) in &open {
+        match set.get(tag.as_str()) {
+            Some(same) if same == value => _ = set.remove(tag.as_str()),
+            Some(_) => {}
+            None if remove.contains(tag.as_str()) => changes.push(format!("removed the tag {tag}")),
+            None => continue,
         }
-        for (tag, value) in set {
-            execute!(self, insert, Uuid::now_v7(), organization, name, tag, value, now);
-            total += 1;
-            changes.push(format!("set the tag {tag}={value}"));
+        if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
+            execute!(transaction, close, now, organization, id);
+            total -= 1;
         }
-        Ok(ChangedTags { changes, total })
     }
+    for (tag, value) in set {
+        execute!(transaction, insert, Uuid::now_v7(), organization, name, tag, value, now);
+        total += 1;
+        changes.push(format!("set the tag {tag}={value}"));
+    }
+    Ok(ChangedTags { changes, total })
+}
 
-    /// The tags of an organization's environments; of this environment, if there is one.
-    pub async fn environment_tags(
-        &mut self,
-        organization: &str,
-        environment: Option<&str>,
-    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
-        const SELECT: &str = "
-            SELECT environment, tag, tag_value FROM environment_tags
-            WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
-        Ok(by_object(fetch_all!(self, SELECT, organization, environment.unwrap_or_default())))
-    }
+/// The tags of an organization's environments; of this environment, if there is one.
+pub async fn of_environments(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Option<&str>,
+) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
+    const SELECT: &str = "
+        SELECT environment, tag, tag_value FROM environment_tags
+        WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
+    Ok(by_object(fetch_all!(transaction, SELECT, organization, environment.unwrap_or_default())))
+}
 
-    /// The tags of an organization's flows. Few, because people write them.
-    pub(super) async fn flow_tags(
-        &mut self,
-        organization: &str,
-    ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
-        const SELECT: &str =
-            "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-        Ok(by_object(fetch_all!(self, SELECT, organization)))
-    }
+/// The tags of an organization's flows. Few, because people write them.
+pub(crate) async fn of_flows(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
+    const SELECT: &str =
+        "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
+    Ok(by_object(fetch_all!(transaction, SELECT, organization)))
 }
 
 fn by_object(rows: Vec<(String, String, String)>) -> HashMap<String, BTreeMap<String, String>> {

@@ -311,7 +311,12 @@ async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evalua
     // A queued environment is not due.
     service.database.execute("UPDATE environments SET evaluate_at = 1").await;
     let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
-    let due = store.read().await.unwrap().due_organizations(Timestamp::from_micros(2)).await.unwrap();
+    let due = store::policies::evaluation_queue::due_organizations(
+        &mut store.read().await.unwrap(),
+        Timestamp::from_micros(2),
+    )
+    .await
+    .unwrap();
     assert!(due.is_empty(), "{due:?}");
     // An attestation changes no verdict that may be outdated.
     attest(&service, "cart", "unit", 'a', 1).await;

@@ -247,7 +247,7 @@ async fn open(database: &Database, timeouts: Timeouts) -> Store {
 
 async fn confirm(store: &Store) -> Result<bool, Error> {
     let (hash, now) = (Fingerprint::from_content(b""), Timestamp::from_micros(0));
-    store.confirm("acme", "prod", hash, "reporter", now, Duration::ZERO).await
+    store::environments::reports::confirm(store, "acme", "prod", hash, "reporter", now, Duration::ZERO).await
 }
 
 async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Database) {
@@ -281,8 +281,8 @@ async fn tokens_and_sessions_are_found_while_all_read_connections_are_used(datab
     let _reading = [store.read().await.unwrap(), store.read().await.unwrap()];
     assert!(store.read().await.is_err());
     let unknown = Fingerprint::from_content(b"");
-    assert!(store.token(unknown).await.unwrap().is_none());
-    assert!(store.session(unknown).await.unwrap().is_none());
+    assert!(store::tokens::authentication::find(&store, unknown).await.unwrap().is_none());
+    assert!(store::tokens::sessions::get(&store, unknown).await.unwrap().is_none());
 }
 
 async fn report_flood_of_one_organization_does_not_block_others(database: Database) {

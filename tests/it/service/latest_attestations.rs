@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use model::{AttestationFields, Fingerprint, ReportedArtifact, Timestamp};
 use rules::ownership::Owned;
 use serde_json::json;
+use store::artifacts::reported::NewReport;
 use store::attestations::NewAttestation;
-use store::reported_artifacts::NewReport;
 use store::repositories::Reporter;
 use store::{Store, Timeouts, Transaction};
 
@@ -44,8 +44,8 @@ async fn attest(transaction: &mut Transaction, trail: &str, digit: Option<char>,
         token,
         owned: &owned,
     };
-    let trail = transaction.lock_trail(&new, at(time)).await.unwrap();
-    transaction.insert_attestation(&new, trail, at(time)).await.unwrap();
+    let trail = store::attestations::lock_trail(transaction, &new, at(time)).await.unwrap();
+    store::attestations::insert(transaction, &new, trail, at(time)).await.unwrap();
 }
 
 /// The time and verdict of the latest attestation of an artifact, its trail, and its time in the flow.
@@ -86,7 +86,8 @@ async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database
     // The second supersedes the first. Neither knows its artifact.
     attest(&mut transaction, "t-1", None, false, 40).await;
     attest(&mut transaction, "t-1", None, true, 50).await;
-    let trail = transaction.stored_trail("acme", "cart", "t-1").await.unwrap().unwrap().id;
+    let trail =
+        store::trails::writes::stored(&mut transaction, "acme", "cart", "t-1").await.unwrap().unwrap().id;
     let sent: ReportedArtifact = serde_json::from_value(json!({
         "fingerprint": digest('b'), "filename": "cart:1", "template_reference_name": "app",
     }))
@@ -94,7 +95,7 @@ async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database
     let owned = Owned::default();
     let reporter = Reporter { organization: "acme", flow: "cart", reported_by: "ci", owned: &owned };
     let new = NewReport { reporter, trail: Some(trail), sent: &sent, commit: &sent.commit() };
-    transaction.insert_reported_artifact(new, at(60)).await.unwrap();
+    store::artifacts::reported::insert(&mut transaction, new, at(60)).await.unwrap();
     transaction.commit().await.unwrap();
     assert_eq!(latest(&service.database, 'b').await, ["50|passes|t-1|junit|60"]);
     store.close().await;

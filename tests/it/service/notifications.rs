@@ -12,7 +12,7 @@ use service::notify::signature;
 use service::{Clock, Delivery, Limits};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
-use store::outbox::{FailedAttempt, LeasedNotification};
+use store::notifications::outbox::{FailedAttempt, LeasedNotification};
 use store::{Store, Timeouts};
 use tokio_util::sync::CancellationToken;
 
@@ -524,7 +524,7 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
             merged_events: 0,
         };
         let failed = FailedAttempt { at: now, retry_at: now, drop_before: now };
-        transaction.record_failure(&leased, "no", failed).await.unwrap();
+        store::notifications::outbox::record_failure(&mut transaction, &leased, "no", failed).await.unwrap();
         transaction.commit().await.unwrap();
     };
     // Both replicas begin while the target is locked.
@@ -553,12 +553,15 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
     let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let now = Timestamp::from_micros(1_000_000_000);
-    let due = async |now| store.read().await.unwrap().due_targets(now, hour).await.unwrap();
+    let due = async |now| {
+        store::notifications::outbox::due_targets(&mut store.read().await.unwrap(), now, hour).await.unwrap()
+    };
     let target = due(now).await.remove(0);
     let lease = async |now| {
         let is_due = !due(now).await.is_empty();
         let mut transaction = store.write().await.unwrap();
-        let leased = transaction.lease([&target], now, hour).await.unwrap().pop();
+        let leased =
+            store::notifications::outbox::lease(&mut transaction, [&target], now, hour).await.unwrap().pop();
         transaction.commit().await.unwrap();
         assert_eq!(is_due, leased.is_some());
         leased
@@ -566,7 +569,7 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     let first = lease(now).await.unwrap();
     assert!(lease(now.later(hour / 2)).await.is_none());
     let mut transaction = store.write().await.unwrap();
-    transaction.record_sent(&first, now).await.unwrap();
+    store::notifications::outbox::record_sent(&mut transaction, &first, now).await.unwrap();
     transaction.commit().await.unwrap();
     let second = lease(now).await.unwrap();
     assert_ne!(second.id, first.id);

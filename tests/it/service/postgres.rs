@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use service::Clock;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
-use store::reports::IfLocked;
+use store::environments::reports::IfLocked;
 use store::{Error, Store, Timeouts, Transaction};
 
 use super::browser::Browser;
@@ -77,14 +77,25 @@ async fn timeouts_of_locks_and_statements_hold() {
     sqlx::query("LOCK TABLE environments, tokens").execute(&mut *locking).await.unwrap();
 
     let token = Fingerprint::from_content(b"");
-    let confirmed =
-        store.confirm("acme", "prod", token, "agent", Timestamp::EPOCH, Duration::ZERO).await.unwrap_err();
+    let confirmed = store::environments::reports::confirm(
+        &store,
+        "acme",
+        "prod",
+        token,
+        "agent",
+        Timestamp::EPOCH,
+        Duration::ZERO,
+    )
+    .await
+    .unwrap_err();
     assert!(has_code(&confirmed, "55P03"), "{confirmed:?}");
     let mut transaction = store.write().await.unwrap();
-    let locked = transaction.lock_environment("acme", "prod", IfLocked::Wait).await.unwrap_err();
+    let locked = store::environments::reports::lock(&mut transaction, "acme", "prod", IfLocked::Wait)
+        .await
+        .unwrap_err();
     assert!(has_code(&locked, "55P03"), "{locked:?}");
     drop(transaction);
-    assert!(matches!(store.token(token).await, Err(Error::Unavailable(_))));
+    assert!(matches!(store::tokens::authentication::find(&store, token).await, Err(Error::Unavailable(_))));
 
     let mut transaction = store.read().await.unwrap();
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
@@ -113,7 +124,7 @@ async fn one_replica_at_a_time_does_a_task(database: Database) {
     let lease = async |replica, seconds| {
         let mut transaction = store.write().await.unwrap();
         let now = Timestamp::from_micros(1_800_000_000_000_000).later(Duration::from_secs(seconds));
-        let has_lease = transaction.lease_task("retention", replica, now).await.unwrap();
+        let has_lease = store::leases::take(&mut transaction, "retention", replica, now).await.unwrap();
         transaction.commit().await.unwrap();
         has_lease
     };
@@ -128,13 +139,13 @@ async fn one_replica_at_a_time_does_a_task(database: Database) {
     ];
     assert!(taken.iter().all(|(is, expected)| is == expected), "{taken:?}");
     let mut transaction = store.write().await.unwrap();
-    transaction.return_leases(second).await.unwrap();
+    store::leases::give_back(&mut transaction, second).await.unwrap();
     transaction.commit().await.unwrap();
     assert!(lease(first, 27).await);
     // The clock was set back by an hour.
     let mut transaction = store.write().await.unwrap();
     let earlier = Timestamp::from_micros(1_800_000_000_000_000 - 3_600_000_000);
-    assert!(transaction.lease_task("retention", second, earlier).await.unwrap());
+    assert!(store::leases::take(&mut transaction, "retention", second, earlier).await.unwrap());
 }
 
 /// A replica that is about to commit a batch keeps the lease until then.
@@ -147,7 +158,7 @@ async fn replica_that_lost_its_lease_cannot_commit() {
     let now = Timestamp::from_micros(1_800_000_000_000_000);
     let later = now.later(Duration::from_mins(1));
     let (mut one, mut other) = (store.write().await.unwrap(), store.write().await.unwrap());
-    assert!(one.lease_task("retention", first, now).await.unwrap());
+    assert!(store::leases::take(&mut one, "retention", first, now).await.unwrap());
     let committing = async {
         let waiting = "SELECT CAST(COUNT(*) AS TEXT) FROM pg_stat_activity
                        WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -155,11 +166,11 @@ async fn replica_that_lost_its_lease_cannot_commit() {
         one.commit().await.unwrap();
     };
     // Waits for the commit, and then finds the lease ended.
-    let (taken, ()) = tokio::join!(other.lease_task("retention", second, later), committing);
+    let (taken, ()) = tokio::join!(store::leases::take(&mut other, "retention", second, later), committing);
     assert!(taken.unwrap());
     other.commit().await.unwrap();
     let mut late = store.write().await.unwrap();
-    assert!(!late.lease_task("retention", first, later).await.unwrap());
+    assert!(!store::leases::take(&mut late, "retention", first, later).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

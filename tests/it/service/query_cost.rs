@@ -8,9 +8,9 @@ use model::{Fingerprint, Page, TemplateBody, Timestamp};
 use rules::environment_status::ReportedArtifact;
 use rules::policy::{Needs, Policy, PolicyVersion};
 use serde_json::json;
-use store::creations::Created;
+use store::environments::reports::IfLocked;
 use store::flows::FlowFilter;
-use store::reports::IfLocked;
+use store::quotas::Created;
 use store::search::{MAX_SCANNED, SearchText};
 use store::trails::Filter;
 use store::{DatabaseUrl, Store, Timeouts, Transaction};
@@ -123,10 +123,20 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let artifact = Fingerprint::from_hex(&digest('a')).unwrap();
     let mut writing = store.write().await.unwrap();
-    let prod = writing.lock_environment("acme", "prod", IfLocked::Wait).await.unwrap().unwrap();
+    let prod = store::environments::reports::lock(&mut writing, "acme", "prod", IfLocked::Wait)
+        .await
+        .unwrap()
+        .unwrap();
     drop(writing);
-    let snapshots = store.read().await.unwrap().snapshots("acme", prod.id, (1, 1)).await.unwrap();
-    let repository = store.read().await.unwrap().repositories("acme", "acme/cart").await.unwrap()[0].id;
+    let snapshots =
+        store::environments::timeline::snapshots(&mut store.read().await.unwrap(), "acme", prod.id, (1, 1))
+            .await
+            .unwrap();
+    let repository =
+        store::artifacts::live::repositories(&mut store.read().await.unwrap(), "acme", "acme/cart")
+            .await
+            .unwrap()[0]
+            .id;
     macro_rules! count {
         ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
             let mut $transaction = store.$begin().await.unwrap();
@@ -141,8 +151,11 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let policy = Policy::parse(version, RULES).unwrap();
     let needs = Needs::new([&policy]);
     let trail = sqlx::types::Uuid::nil();
-    let build =
-        store.read().await.unwrap().stored_trail("acme", "cart", "build-7").await.unwrap().unwrap().id;
+    let build = store::trails::writes::stored(&mut store.read().await.unwrap(), "acme", "cart", "build-7")
+        .await
+        .unwrap()
+        .unwrap()
+        .id;
     let everywhere = sqlx::types::Uuid::nil()..=sqlx::types::Uuid::max();
     let is =
         ReportedArtifact { name: "shop/cart:2".to_owned(), pods: 1, namespaces: vec!["shop".to_owned()] };
@@ -150,68 +163,68 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
-        "running artifacts with verdicts": read, |t| t.running_artifacts("acme", prod.id);
-        "running pods": read, |t| t.running_pods("acme", prod.id);
-        "end an artifact": write, |t| t.end_artifacts("acme", prod.id, &one(), 1, now);
-        "scale an artifact": write, |t| t.change_artifacts("acme", prod.id, &named());
-        "environments of an attested artifact": read, |t| t.governed_artifacts("acme", &one(), &everywhere, 10_000);
-        "evidence": read, |t| t.evidence("acme", &one(), &needs);
-        "indexes of an artifact": read, |t| t.listed_manifests("acme", &one());
-        "policies": read, |t| t.policies_of("acme", ["prod"]);
-        "allow-list": read, |t| t.allow_lists("acme", ["prod"], &one());
-        "artifacts of a trail": read, |t| t.artifacts_of_trail("acme", trail, 1_000);
-        "environments that are due": read, |t| t.due_organizations(Timestamp::from_micros(0));
-        "live artifacts": read, |t| t.live("acme", repository);
-        "commits of live artifacts": read, |t| t.built("acme", repository, one());
+        "running artifacts with verdicts": read, |t| store::policies::verdicts::running_artifacts(&mut t, "acme", prod.id);
+        "running pods": read, |t| store::environments::runs::running_pods(&mut t, "acme", prod.id);
+        "end an artifact": write, |t| store::environments::runs::end_artifacts(&mut t, "acme", prod.id, &one(), 1, now);
+        "scale an artifact": write, |t| store::environments::runs::change_artifacts(&mut t, "acme", prod.id, &named());
+        "environments of an attested artifact": read, |t| store::policies::verdicts::governed_artifacts(&mut t, "acme", &one(), &everywhere, 10_000);
+        "evidence": read, |t| store::policies::facts::read(&mut t, "acme", &one(), &needs);
+        "indexes of an artifact": read, |t| store::artifacts::image_indexes::listed_manifests(&mut t, "acme", &one());
+        "policies": read, |t| store::policies::of_environment(&mut t, "acme", ["prod"]);
+        "allow-list": read, |t| store::policies::facts::allow_lists(&mut t, "acme", ["prod"], &one());
+        "artifacts of a trail": read, |t| store::policies::facts::artifacts_of_trail(&mut t, "acme", trail, 1_000);
+        "environments that are due": read, |t| store::policies::evaluation_queue::due_organizations(&mut t, Timestamp::from_micros(0));
+        "live artifacts": read, |t| store::artifacts::live::list(&mut t, "acme", repository);
+        "commits of live artifacts": read, |t| store::artifacts::live::built(&mut t, "acme", repository, one());
         "trails of an artifact": read,
-            |t| t.trails("acme", of_artifact, Page::default(), |_, _| String::new(), now);
-        "page: environment": read, |t| t.environment_overview("acme", "prod");
-        "page: cards": read, |t| t.environments_by_id("acme", &[prod.id]);
-        "page: totals": read, |t| t.running_totals("acme", [prod.id]);
-        "page: running pods": read, |t| t.pod_groups("acme", prod.id, None, "");
-        "page: earlier pods": read, |t| t.pod_groups("acme", prod.id, Some(started), "");
-        "page: earlier snapshot": read, |t| t.history_at("acme", prod.id, Timestamp::from_micros(5));
-        "page: earlier verdicts": read, |t| t.verdicts("acme", prod.id, Some(started));
-        "page: first snapshot": read, |t| t.available_snapshots("acme", prod.id);
-        "page: snapshots": read, |t| t.snapshots("acme", prod.id, (1, 1));
-        "page: changes": read, |t| t.changes("acme", prod.id, &snapshots, 10);
-        "page: scalings": read, |t| t.scalings("acme", prod.id, (1, 1), 10);
-        "page: comparison": read, |t| t.pods_at("acme", prod.id, started);
-        "page: names of an artifact": read, |t| t.image_names("acme", artifact);
-        "page: current runs": read, |t| t.current_runs("acme", artifact);
-        "page: past runs": read, |t| t.past_runs("acme", artifact);
-        "page: sources": read, |t| t.sources("acme", artifact);
-        "page: attestations of an artifact": read, |t| t.attestations_of_artifact("acme", artifact);
+            |t| store::trails::list(&mut t, "acme", of_artifact, Page::default(), |_, _| String::new(), now);
+        "page: environment": read, |t| store::environments::overview(&mut t, "acme", "prod");
+        "page: cards": read, |t| store::environments::by_id(&mut t, "acme", &[prod.id]);
+        "page: totals": read, |t| store::environments::running_totals(&mut t, "acme", [prod.id]);
+        "page: running pods": read, |t| store::environments::contents::pod_groups(&mut t, "acme", prod.id, None, "");
+        "page: earlier pods": read, |t| store::environments::contents::pod_groups(&mut t, "acme", prod.id, Some(started), "");
+        "page: earlier snapshot": read, |t| store::environments::contents::history(&mut t, "acme", prod.id, Timestamp::from_micros(5));
+        "page: earlier verdicts": read, |t| store::environments::contents::verdicts(&mut t, "acme", prod.id, Some(started));
+        "page: first snapshot": read, |t| store::environments::timeline::available_snapshots(&mut t, "acme", prod.id);
+        "page: snapshots": read, |t| store::environments::timeline::snapshots(&mut t, "acme", prod.id, (1, 1));
+        "page: changes": read, |t| store::environments::timeline::changes(&mut t, "acme", prod.id, &snapshots, 10);
+        "page: scalings": read, |t| store::environments::timeline::scalings(&mut t, "acme", prod.id, (1, 1), 10);
+        "page: comparison": read, |t| store::environments::contents::pods(&mut t, "acme", prod.id, started);
+        "page: names of an artifact": read, |t| store::artifacts::image_names(&mut t, "acme", artifact);
+        "page: current runs": read, |t| store::artifacts::current_runs(&mut t, "acme", artifact);
+        "page: past runs": read, |t| store::artifacts::past_runs(&mut t, "acme", artifact);
+        "page: sources": read, |t| store::artifacts::provenance::sources(&mut t, "acme", artifact);
+        "page: attestations of an artifact": read, |t| store::attestations::lists::of_artifact(&mut t, "acme", artifact);
         "retention: history": write,
-            |t| t.remove_before("acme", prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
-        "retention: workloads": write, |t| t.remove_orphaned_workloads("acme", &[artifact]);
-        "retention: sweep": read, |t| t.workloads_after("acme", None);
-        "retention: attachments": read, |t| t.expired_attachments("acme", Timestamp::from_micros(0));
-        "retention: audit log": write, |t| t.remove_audit("acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
-        "retention: notifications": write, |t| t.remove_notifications("acme", Timestamp::from_micros(0));
-        "search: a digest": read, |t| t.find_artifacts("acme", artifact, artifact);
-        "search: an image by its name": read, |t| t.find_images("acme", &ended);
-        "search: a pod by its name": read, |t| t.find_pods("acme", &ended);
-        "search: images": read, |t| t.find_images("acme", &absent);
-        "search: pods": read, |t| t.find_pods("acme", &absent);
-        "search: trails": read, |t| t.find_trails("acme", &absent);
-        "search: flows": read, |t| t.find_flows("acme", &absent);
-        "search: commits": read, |t| t.find_artifacts_of_commit("acme", "0123456", None);
-        "flows": read, |t| t.flows("acme", FlowFilter::Part(""), Some(Page::default()));
-        "number of flows": read, |t| t.count_flows("acme", FlowFilter::Name("cart"));
-        "artifacts of a flow": read, |t| t.artifacts_of_flow("acme", "cart", Page::default());
-        "artifacts of a repository": read, |t| t.built_from("acme", &[repository], Page::default());
-        "last deployment of a flow": read, |t| t.last_deployment("acme", "cart");
-        "flows of artifacts": read, |t| t.flows_of_artifacts("acme", &one(), None);
-        "known artifacts": read, |t| t.known_artifacts("acme", &one());
-        "reports of a trail": read, |t| t.reports_of_trail("acme", build);
-        "attestations of a trail": read, |t| t.attestations_of_trail("acme", build);
-        "attestations by name": read, |t| t.attestations_named_in_trail("acme", build, "app.unit");
+            |t| store::retention::remove_before(&mut t, "acme", prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
+        "retention: workloads": write, |t| store::retention::remove_orphaned_workloads(&mut t, "acme", &[artifact]);
+        "retention: sweep": read, |t| store::retention::workloads_after(&mut t, "acme", None);
+        "retention: attachments": read, |t| store::retention::expired_attachments(&mut t, "acme", Timestamp::from_micros(0));
+        "retention: audit log": write, |t| store::retention::remove_audit(&mut t, "acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
+        "retention: notifications": write, |t| store::retention::remove_notifications(&mut t, "acme", Timestamp::from_micros(0));
+        "search: a digest": read, |t| store::search::artifacts(&mut t, "acme", artifact, artifact);
+        "search: an image by its name": read, |t| store::search::images(&mut t, "acme", &ended);
+        "search: a pod by its name": read, |t| store::search::pods(&mut t, "acme", &ended);
+        "search: images": read, |t| store::search::images(&mut t, "acme", &absent);
+        "search: pods": read, |t| store::search::pods(&mut t, "acme", &absent);
+        "search: trails": read, |t| store::search::trails(&mut t, "acme", &absent);
+        "search: flows": read, |t| store::search::flows(&mut t, "acme", &absent);
+        "search: commits": read, |t| store::search::artifacts_of_commit(&mut t, "acme", "0123456", None);
+        "flows": read, |t| store::flows::list(&mut t, "acme", FlowFilter::Part(""), Some(Page::default()));
+        "number of flows": read, |t| store::flows::count(&mut t, "acme", FlowFilter::Name("cart"));
+        "artifacts of a flow": read, |t| store::artifacts::flows::of_flow(&mut t, "acme", "cart", Page::default());
+        "artifacts of a repository": read, |t| store::artifacts::flows::built_from(&mut t, "acme", &[repository], Page::default());
+        "last deployment of a flow": read, |t| store::artifacts::flows::last_deployment(&mut t, "acme", "cart");
+        "flows of artifacts": read, |t| store::artifacts::flows::of_artifacts(&mut t, "acme", &one(), None);
+        "known artifacts": read, |t| store::artifacts::flows::known(&mut t, "acme", &one());
+        "reports of a trail": read, |t| store::artifacts::reported::of_trail(&mut t, "acme", build);
+        "attestations of a trail": read, |t| store::attestations::lists::of_trail(&mut t, "acme", build);
+        "attestations by name": read, |t| store::attestations::details::named_in_trail(&mut t, "acme", build, "app.unit");
         "attestations of an artifact by name": read,
-            |t| t.attestations_named_of_artifact("acme", "cart", artifact, "unit");
-        "tags of environments": read, |t| t.environment_tags("acme", None);
-        "search: commits in a flow": read, |t| t.find_artifacts_of_commit("acme", "0123456", Some("cart"));
-        "search: trails of commits": read, |t| t.find_trails_of_commit("acme", "0123456");
+            |t| store::attestations::details::named_of_artifact(&mut t, "acme", "cart", artifact, "unit");
+        "tags of environments": read, |t| store::tags::of_environments(&mut t, "acme", None);
+        "search: commits in a flow": read, |t| store::search::artifacts_of_commit(&mut t, "acme", "0123456", Some("cart"));
+        "search: trails of commits": read, |t| store::search::trails_of_commit(&mut t, "acme", "0123456");
     }
     all
 }
@@ -309,8 +322,11 @@ async fn steps_of_trails(store: &Store) -> Vec<(&'static str, u64)> {
     let template: TemplateBody =
         serde_json::from_value(json!({"attestations": [], "artifacts": []})).unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
-    let trail =
-        store.read().await.unwrap().stored_trail("acme", "cart", "build-7").await.unwrap().unwrap().id;
+    let trail = store::trails::writes::stored(&mut store.read().await.unwrap(), "acme", "cart", "build-7")
+        .await
+        .unwrap()
+        .unwrap()
+        .id;
     macro_rules! count {
         ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
             let mut $transaction = store.$begin().await.unwrap();
@@ -320,12 +336,12 @@ async fn steps_of_trails(store: &Store) -> Vec<(&'static str, u64)> {
         })+};
     }
     count! {
-        "evidence": read, |t| t.evidence("acme", &one(), &needs);
-        "compliance of a trail": read, |t| t.trail_compliance("acme", &[trail].into());
-        "known artifacts": read, |t| t.known_artifacts("acme", &one());
-        "commits of the latest attestations": read, |t| t.attested_commits("acme", &one());
-        "current template": read, |t| t.open_template_id("acme", "cart");
-        "version of a template": write, |t| t.template_version("acme", "cart", &template, now);
+        "evidence": read, |t| store::policies::facts::read(&mut t, "acme", &one(), &needs);
+        "compliance of a trail": read, |t| store::trails::compliance::read(&mut t, "acme", &[trail].into());
+        "known artifacts": read, |t| store::artifacts::flows::known(&mut t, "acme", &one());
+        "commits of the latest attestations": read, |t| store::artifacts::flows::attested_commits(&mut t, "acme", &one());
+        "current template": read, |t| store::flows::open_template_id(&mut t, "acme", "cart");
+        "version of a template": write, |t| store::flows::template_version(&mut t, "acme", "cart", &template, now);
     }
     all
 }
@@ -387,8 +403,8 @@ async fn search_on_postgresql_reads_only_the_latest_rows() {
     let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     let absent = SearchText::new("nowhere");
-    assert!(transaction.find_images("acme", &absent).await.unwrap().listed.is_empty());
-    assert!(transaction.find_pods("acme", &absent).await.unwrap().listed.is_empty());
+    assert!(store::search::images(&mut transaction, "acme", &absent).await.unwrap().listed.is_empty());
+    assert!(store::search::pods(&mut transaction, "acme", &absent).await.unwrap().listed.is_empty());
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT relname::text, COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables WHERE relname IN ('artifact_runs', 'pod_runs')";
@@ -428,16 +444,24 @@ async fn report_on_postgresql_reads_only_its_environment_without_statistics() {
     }
     let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut transaction = store.write().await.unwrap();
-    let small = transaction.lock_environment("acme", "small", IfLocked::Wait).await.unwrap().unwrap();
+    let small = store::environments::reports::lock(&mut transaction, "acme", "small", IfLocked::Wait)
+        .await
+        .unwrap()
+        .unwrap();
     let artifacts = [Fingerprint::from_hex(&digest('b')).unwrap()].into();
-    assert_eq!(transaction.running_artifacts("acme", small.id).await.unwrap().len(), 1);
-    let pods = transaction.running_pods("acme", small.id).await.unwrap();
+    assert_eq!(
+        store::policies::verdicts::running_artifacts(&mut transaction, "acme", small.id).await.unwrap().len(),
+        1
+    );
+    let pods = store::environments::runs::running_pods(&mut transaction, "acme", small.id).await.unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
-    transaction.end_artifacts("acme", small.id, &artifacts, 1, now).await.unwrap();
+    store::environments::runs::end_artifacts(&mut transaction, "acme", small.id, &artifacts, 1, now)
+        .await
+        .unwrap();
     let ended: Vec<_> = pods.into_values().collect();
     assert_eq!(ended.len(), 1);
-    transaction.end_pods("acme", small.id, ended, now).await.unwrap();
-    transaction.pod_groups("acme", small.id, None, "").await.unwrap();
+    store::environments::runs::end_pods(&mut transaction, "acme", small.id, ended, now).await.unwrap();
+    store::environments::contents::pod_groups(&mut transaction, "acme", small.id, None, "").await.unwrap();
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT relname::text, COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables
@@ -470,10 +494,14 @@ async fn live_artifacts_on_postgresql_do_not_read_all_artifacts_of_the_repositor
     database.execute("ANALYZE").await;
     let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
-    let repository = transaction.repositories("acme", "acme/cart").await.unwrap()[0].id;
-    let live = transaction.live("acme", repository).await.unwrap();
+    let repository =
+        store::artifacts::live::repositories(&mut transaction, "acme", "acme/cart").await.unwrap()[0].id;
+    let live = store::artifacts::live::list(&mut transaction, "acme", repository).await.unwrap();
     let artifacts = live.iter().map(|artifact| artifact.fingerprint).collect();
-    assert_eq!(transaction.built("acme", repository, artifacts).await.unwrap().len(), RUNNING);
+    assert_eq!(
+        store::artifacts::live::built(&mut transaction, "acme", repository, artifacts).await.unwrap().len(),
+        RUNNING
+    );
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables WHERE relname = 'provenance'";
@@ -496,12 +524,14 @@ async fn limit_of_new_environments_reads_no_older_ones() {
     let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     // The first statement of a connection reads the schema.
-    transaction.environment_overview("acme", "old-1").await.unwrap().unwrap();
+    store::environments::overview(&mut transaction, "acme", "old-1").await.unwrap().unwrap();
     let steps = count_steps(&mut transaction).await;
     for (since, created) in [(ENDED_ROWS, None), (0, Some(Timestamp::from_micros(ENDED_ROWS)))] {
         let since = Timestamp::from_micros(since);
         assert_eq!(
-            transaction.nth_created(Created::Environments, "acme", token, since, 1).await.unwrap(),
+            store::quotas::nth_created(&mut transaction, Created::Environments, "acme", token, since, 1)
+                .await
+                .unwrap(),
             created
         );
     }

@@ -135,7 +135,7 @@ async fn workload_of_a_report_in_progress_is_not_removed() {
     // A report that starts a pod of workload a, and is not committed.
     let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
     let mut reporting = store.write().await.unwrap();
-    reporting.lock_verdicts_shared("acme").await.unwrap();
+    store::policies::verdicts::lock_shared(&mut reporting, "acme").await.unwrap();
     let Transaction::Postgres(connection) = &mut reporting else { panic!("expected PostgreSQL") };
     let start = "INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by,
                                        started_at)

@@ -69,14 +69,14 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapErro
     let tokens = plan.organizations.iter().flat_map(|organization| &organization.tokens);
     let hashes: Vec<_> = tokens.map(Token::hash).collect::<Result<_, store::Error>>()?;
     // Also those that the file removes: requests with their tokens may be in progress.
-    let open = app.site.store.read().await?.open_organizations().await?;
+    let open = store::bootstrap::open_organizations(&mut app.site.store.read().await?).await?;
     let names = plan.organizations.iter().map(|organization| organization.name.as_str());
     let names: BTreeSet<&str> = names.chain(open.iter().map(String::as_str)).collect();
     let mut evaluating =
         Evaluating::exclusive_within(app, names, app.limits.background_permit_timeout).await?;
     let transaction = &mut evaluating.transaction;
     let at = app.site.now();
-    let reconciled = transaction.reconcile(&plan, at).await;
+    let reconciled = store::bootstrap::reconcile(transaction, &plan, at).await;
     let journal = reconciled.map_err(|error| match error {
         ReconcileError::Changed => BootstrapError::Changed { path, generation },
         ReconcileError::Outdated(seen) => BootstrapError::Outdated { path, generation, seen },
@@ -88,7 +88,7 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapErro
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
         let names = of_one.iter().map(|(_, name)| name.as_str());
         let Some((organization, _)) = of_one.first() else { continue };
-        transaction.queue_evaluations(organization, names, None, &cause, at).await?;
+        store::policies::evaluation_queue::push(transaction, organization, names, None, &cause, at).await?;
     }
     let warnings = warnings::check(&mut evaluating.transaction, &plan).await?;
     let audit = Audit::from_bootstrap(generation, journal.changes);

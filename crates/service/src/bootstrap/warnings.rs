@@ -4,14 +4,14 @@
 use model::escape::Escaped;
 use store::bootstrap::Plan;
 use store::bootstrap::file::{Organization, Policy};
-use store::events::ALL_ENVIRONMENTS;
+use store::environments::events::ALL_ENVIRONMENTS;
 use store::{Error, Transaction};
 
 /// The warnings of an applied file.
 pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut warnings = Vec::new();
     for organization in &plan.organizations {
-        let known = transaction.known_names(organization.name.as_str()).await?;
+        let known = store::bootstrap::known_names(transaction, organization.name.as_str()).await?;
         for (what, name) in environments(organization) {
             if name != ALL_ENVIRONMENTS && !known.environments.contains(name) {
                 let name = Escaped(name);

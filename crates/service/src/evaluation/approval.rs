@@ -36,7 +36,7 @@ pub(crate) async fn find_approval(
     flow: &FlowName,
     number: i64,
 ) -> Result<Approval, Problem> {
-    if let Some(approval) = transaction.approval(organization, flow.as_str(), number).await? {
+    if let Some(approval) = store::approvals::get(transaction, organization, flow.as_str(), number).await? {
         return Ok(approval);
     }
     require_flow(transaction, organization, flow).await?;
@@ -59,7 +59,7 @@ pub(crate) async fn approve(
     let transaction = &mut evaluating.transaction;
     require_flow(transaction, organization, flow).await?;
     if let Some(name) = environment
-        && !transaction.environment_exists(organization, name.as_str()).await?
+        && !store::approvals::environment_exists(transaction, organization, name.as_str()).await?
     {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
     }
@@ -72,9 +72,10 @@ pub(crate) async fn approve(
         approval_url: url.as_str().to_owned(),
         timestamp: now,
     });
-    let base = transaction.latest_approved(organization, flow.as_str(), environment).await?;
-    let mut names = transaction.image_names(organization, artifact).await?.listed;
-    let last = transaction.last_approval_number(organization, flow.as_str()).await?;
+    let base =
+        store::approvals::latest_approved(transaction, organization, flow.as_str(), environment).await?;
+    let mut names = store::artifacts::image_names(transaction, organization, artifact).await?.listed;
+    let last = store::approvals::last_number(transaction, organization, flow.as_str()).await?;
     let number = last.checked_add(1).ok_or_else(|| {
         Problem::field(
             "flow_name",
@@ -96,12 +97,13 @@ pub(crate) async fn approve(
         },
     };
     if let Some(number) =
-        transaction.repeated_approval(organization, flow.as_str(), &approval, &caller.name).await?
+        store::approvals::repeated(transaction, organization, flow.as_str(), &approval, &caller.name).await?
     {
         return Ok((StatusCode::OK, find_approval(transaction, organization, flow, number).await?));
     }
     let times = (now, now);
-    transaction.insert_approval(organization, flow.as_str(), &approval, Some(&caller.name), times).await?;
+    store::approvals::insert(transaction, organization, flow.as_str(), &approval, Some(&caller.name), times)
+        .await?;
     let done = if state == ApprovalState::Approved { "approved" } else { "requested approval of" };
     let place = environment.map_or("all environments", EnvironmentName::as_str);
     let change = format!("{done} {artifact} for {place}: approval {number} of the flow {flow}");
@@ -137,7 +139,7 @@ pub(crate) async fn withdraw(
         comment: comment.as_str().to_owned(),
         timestamp: now,
     };
-    transaction.withdraw_approval(organization, flow.as_str(), number, &withdrawal).await?;
+    store::approvals::withdraw(transaction, organization, flow.as_str(), number, &withdrawal).await?;
     let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target_artifact);
     finish(evaluating, caller, organization, flow, (number, approval.target_artifact), change, now).await
 }

@@ -13,8 +13,8 @@ use rules::environment_status::{EnvironmentStatus, Expiry, Requirements};
 use rules::notification::Cause;
 use rules::policy::facts::Evidence;
 use store::Error;
-use store::image_indexes::related;
-use store::verdicts::{ExpiryChange, GovernedArtifact, GovernedEnvironment, StatusChange};
+use store::artifacts::image_indexes::related;
+use store::policies::verdicts::{ExpiryChange, GovernedArtifact, GovernedEnvironment, StatusChange};
 
 impl Evaluating<'_> {
     /// Evaluates attested artifacts, and other digests of their images, in the environments of this range; other artifacts keep
@@ -30,18 +30,41 @@ impl Evaluating<'_> {
         let now = self.app.site.now();
         let attested = artifacts;
         let mut artifacts = attested.clone();
-        artifacts.extend(related(&self.transaction.listed_manifests(organization, attested).await?));
+        artifacts.extend(related(
+            &store::artifacts::image_indexes::listed_manifests(&mut self.transaction, organization, attested)
+                .await?,
+        ));
         let artifacts = &artifacts;
         let limit = MAX_ARTIFACTS + 1;
-        let governed =
-            self.transaction.governed_artifacts(organization, artifacts, environments, limit).await?;
+        let governed = store::policies::verdicts::governed_artifacts(
+            &mut self.transaction,
+            organization,
+            artifacts,
+            environments,
+            limit,
+        )
+        .await?;
         if governed.len() > MAX_ARTIFACTS {
-            let names = self.transaction.governed_environments(organization, artifacts, environments).await?;
+            let names = store::policies::verdicts::governed_environments(
+                &mut self.transaction,
+                organization,
+                artifacts,
+                environments,
+            )
+            .await?;
             let names = names.iter().map(String::as_str);
             // An environment that was queued for these artifacts would be queued for them again.
             let is_divisible = *environments == guard::ALL && attested.len() <= MAX_ARTIFACTS;
             let attested = is_divisible.then_some(attested);
-            return self.transaction.queue_evaluations(organization, names, attested, cause, now).await;
+            return store::policies::evaluation_queue::push(
+                &mut self.transaction,
+                organization,
+                names,
+                attested,
+                cause,
+                now,
+            )
+            .await;
         }
         // Only what runs: an attestation may name more artifacts.
         let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
@@ -76,17 +99,34 @@ impl Evaluating<'_> {
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, affected, _)| affected.environment.name.as_str());
         let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
-        self.transaction.queue_evaluations(organization, later, of, cause, now).await?;
+        store::policies::evaluation_queue::push(&mut self.transaction, organization, later, of, cause, now)
+            .await?;
         let incomplete = incomplete.iter().map(String::as_str);
-        self.transaction.queue_evaluations(organization, incomplete, None, cause, now).await?;
+        store::policies::evaluation_queue::push(
+            &mut self.transaction,
+            organization,
+            incomplete,
+            None,
+            cause,
+            now,
+        )
+        .await?;
         if evaluated.is_empty() {
             return Ok(());
         }
         let ids = evaluated.iter().map(|(id, ..)| *id);
-        let at = now.after(Some(self.transaction.lock_environments(organization, ids).await?));
+        let at = now.after(Some(
+            store::policies::verdicts::lock_environments(&mut self.transaction, organization, ids).await?,
+        ));
         for (id, affected, (.., expiry)) in &evaluated {
             if affected.environment.is_in_progress {
-                self.transaction.add_expiry(organization, *id, *expiry).await?;
+                store::policies::evaluation_queue::add_expiry(
+                    &mut self.transaction,
+                    organization,
+                    *id,
+                    *expiry,
+                )
+                .await?;
             }
         }
         let changes: Vec<_> = evaluated

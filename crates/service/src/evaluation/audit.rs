@@ -47,7 +47,7 @@ impl Audit {
     ) -> Result<bool, Error> {
         let since = at.earlier(REPEATED_AFTER);
         for (organization, change) in &self.changes {
-            if transaction.is_audited(organization, &self.actor, change, since).await? {
+            if store::audit::is_audited(transaction, organization, &self.actor, change, since).await? {
                 return Ok(false);
             }
         }
@@ -57,7 +57,7 @@ impl Audit {
 
     /// Writes the entries.
     pub(crate) async fn record(&self, transaction: &mut Transaction, at: Timestamp) -> Result<(), Error> {
-        transaction.insert_audit(&self.actor, &self.changes, at).await
+        store::audit::insert(transaction, &self.actor, &self.changes, at).await
     }
 
     /// Logs the entries, after the commit.

@@ -24,10 +24,10 @@ use rules::compliance::Compliance;
 use rules::environment_status::{EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Verdict};
 use rules::event::{self, Event};
 use rules::notification::{Cause, Content, EventContent};
-use store::evaluation_queue::Progress;
-use store::events::{NewEvent, Queued};
-use store::reports::{IfLocked, LockedEnvironment};
-use store::verdicts::{ExpiryChange, StatusChange};
+use store::environments::events::{NewEvent, Queued};
+use store::environments::reports::{IfLocked, LockedEnvironment};
+use store::policies::evaluation_queue::Progress;
+use store::policies::verdicts::{ExpiryChange, StatusChange};
 use store::{Error, Transaction};
 
 /// Maximum time for which a change of several organizations holds the locks of some while it waits for another.
@@ -89,7 +89,7 @@ impl<'a> Evaluating<'a> {
     pub(crate) async fn shared(app: &'a App, organization: &'a str) -> Result<Self, Error> {
         let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
         let mut transaction = app.site.store.write().await?;
-        transaction.lock_verdicts_shared(organization).await?;
+        store::policies::verdicts::lock_shared(&mut transaction, organization).await?;
         Ok(Self::new(app, transaction, locks.into()))
     }
 
@@ -108,7 +108,7 @@ impl<'a> Evaluating<'a> {
         let locks = Self::lock(app, &organizations, timeout).await?;
         let mut transaction = app.site.store.write().await?;
         for organization in organizations {
-            transaction.lock_verdicts(organization).await?;
+            store::policies::verdicts::lock(&mut transaction, organization).await?;
         }
         Ok(Self::new(app, transaction, locks))
     }
@@ -164,14 +164,24 @@ impl<'a> Evaluating<'a> {
         let Evaluation { mut status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
-            self.transaction
-                .record_absence(organization, environment.id, status.absence.as_ref(), reference)
-                .await?;
+            store::environments::reports::record_absence(
+                &mut self.transaction,
+                organization,
+                environment.id,
+                status.absence.as_ref(),
+                reference,
+            )
+            .await?;
         }
         if snapshot > environment.snapshot {
-            self.transaction
-                .record_snapshot_compliance(organization, environment.id, snapshot, status.compliance)
-                .await?;
+            store::environments::reports::record_compliance(
+                &mut self.transaction,
+                organization,
+                environment.id,
+                snapshot,
+                status.compliance,
+            )
+            .await?;
         }
         let expiry_change = match coverage {
             Coverage::Complete(of_kept) => ExpiryChange::All(expiry.earlier(of_kept)),
@@ -181,7 +191,8 @@ impl<'a> Evaluating<'a> {
             }
         };
         if environment.is_queued && matches!(coverage, Coverage::Complete(_)) {
-            self.transaction.remove_evaluation(organization, environment.id).await?;
+            store::policies::evaluation_queue::remove(&mut self.transaction, organization, environment.id)
+                .await?;
         }
         let change = StatusChange {
             environment: environment.id,
@@ -202,7 +213,9 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<(), Error> {
-        let Some(environment) = self.transaction.lock_environment(organization, name, IfLocked::Wait).await?
+        let Some(environment) =
+            store::environments::reports::lock(&mut self.transaction, organization, name, IfLocked::Wait)
+                .await?
         else {
             return Ok(());
         };
@@ -217,11 +230,16 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<bool, Error> {
-        let Some(environment) = self.transaction.lock_environment(organization, name, IfLocked::Skip).await?
+        let Some(environment) =
+            store::environments::reports::lock(&mut self.transaction, organization, name, IfLocked::Skip)
+                .await?
         else {
             return Ok(false);
         };
-        let Some(progress) = self.transaction.evaluation_progress(organization, environment.id).await? else {
+        let Some(progress) =
+            store::policies::evaluation_queue::progress(&mut self.transaction, organization, environment.id)
+                .await?
+        else {
             return Ok(false);
         };
         self.evaluate_next(organization, name, environment, progress, cause).await?;
@@ -239,10 +257,11 @@ impl<'a> Evaluating<'a> {
     ) -> Result<(), Error> {
         let (id, snapshot) = (environment.id, environment.snapshot);
         if snapshot == 0 {
-            return self.transaction.remove_evaluation(organization, id).await;
+            return store::policies::evaluation_queue::remove(&mut self.transaction, organization, id).await;
         }
         let name = environment_name(name)?;
-        let artifacts = self.transaction.running_artifacts(organization, id).await?;
+        let artifacts =
+            store::policies::verdicts::running_artifacts(&mut self.transaction, organization, id).await?;
         let mut next: Vec<Fingerprint> = progress.rest(&artifacts).take(MAX_ARTIFACTS + 1).collect();
         let is_partial = next.len() > MAX_ARTIFACTS;
         next.truncate(MAX_ARTIFACTS);
@@ -259,7 +278,15 @@ impl<'a> Evaluating<'a> {
         let expiry = self.evaluate(organization, subject, cause, at).await?.earlier(progress.expiry);
         if is_partial {
             let progress = Progress { position, expiry, ..progress };
-            self.transaction.queue_rest(organization, id, progress, cause, at).await?;
+            store::policies::evaluation_queue::push_rest(
+                &mut self.transaction,
+                organization,
+                id,
+                progress,
+                cause,
+                at,
+            )
+            .await?;
         }
         Ok(())
     }
@@ -272,9 +299,13 @@ impl<'a> Evaluating<'a> {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
-        self.transaction
-            .record_status_changes(organization, changes.iter().map(|(change, ..)| *change).collect(), at)
-            .await?;
+        store::policies::verdicts::record(
+            &mut self.transaction,
+            organization,
+            changes.iter().map(|(change, ..)| *change).collect(),
+            at,
+        )
+        .await?;
         let mut events = Vec::new();
         for (change, name, snapshot) in changes {
             for Event { trigger, artifacts, total } in event::between(change.before, change.after) {
@@ -296,7 +327,8 @@ impl<'a> Evaluating<'a> {
                 events.push(NewEvent { environment: change.environment, content });
             }
         }
-        let queued = self.transaction.insert_events(organization, &events, at).await?;
+        let queued =
+            store::environments::events::insert(&mut self.transaction, organization, &events, at).await?;
         self.queued.notifications += queued.notifications;
         self.queued.merged += queued.merged;
         Ok(())

@@ -32,8 +32,9 @@ impl Inputs {
     ) -> Result<Self, Error> {
         let policies = site.policies.of(transaction, organization, environments.clone()).await?;
         let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
-        let evidence = transaction.evidence(organization, artifacts, &needs).await?;
-        let allowed = transaction.allow_lists(organization, environments, artifacts).await?;
+        let evidence = store::policies::facts::read(transaction, organization, artifacts, &needs).await?;
+        let allowed =
+            store::policies::facts::allow_lists(transaction, organization, environments, artifacts).await?;
         Ok(Self { policies, allowed, evidence })
     }
 

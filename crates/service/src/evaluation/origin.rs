@@ -10,7 +10,7 @@ use model::escape::Escaped;
 use model::{Fingerprint, FlowName, GitCommit, RepositoryInfo, Timestamp, TrailName, UrlText};
 use rules::ownership::{self, NamedOrigin, Owned, OwnershipViolation};
 use store::Transaction;
-use store::provenance::OriginEffect;
+use store::artifacts::provenance::OriginEffect;
 use store::repositories::RecordError;
 
 /// The ownership of the flow, if the request is not refused. A refused request is recorded in the audit log, once an hour if it
@@ -47,14 +47,14 @@ async fn owned(
     (repository, commit): (Option<&RepositoryInfo>, Option<&GitCommit>),
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Result<Owned, OwnershipViolation>, Problem> {
-    let declared = transaction.ownerships(organization).await?;
+    let declared = store::artifacts::provenance::ownerships(transaction, organization).await?;
     let urls = [
         repository.and_then(|repository| repository.url.as_ref()).map(UrlText::as_str),
         commit.and_then(|commit| commit.url.as_ref()).map(UrlText::as_str),
     ];
     // An identifier may mean a repository that was recorded under another name.
     let recorded = match repository {
-        Some(repository) => transaction.recorded_name(organization, repository).await?,
+        Some(repository) => store::repositories::recorded_name(transaction, organization, repository).await?,
         None => None,
     };
     let sent = repository.map(|repository| repository.name.as_str());
@@ -68,7 +68,7 @@ async fn owned(
     let names = if own.images.is_empty() {
         Vec::new()
     } else {
-        transaction.names_of_images(organization, artifacts).await?
+        store::artifacts::image_indexes::names(transaction, organization, artifacts).await?
     };
     let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
     Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))

@@ -1,4 +1,4 @@
-//! Evaluates queued environments (`store::evaluation_queue`), and queues those that became due.
+//! Evaluates queued environments (`store::policies::evaluation_queue`), and queues those that became due.
 //!
 //! `service` runs one task per replica. Environments are taken from the queue and evaluated in one transaction, so that a
 //! killed replica loses none. Environments that run the same attested artifacts share a transaction, others have one each,
@@ -20,7 +20,7 @@ use model::escape::Escaped;
 use model::retry::Backoff;
 use rules::notification::{Cause, CauseKind};
 use runtime::error_causes::describe;
-use store::evaluation_queue::QueuedEnvironment;
+use store::policies::evaluation_queue::QueuedEnvironment;
 
 /// Maximum number of queued environments that are read at a time.
 const MAX_QUEUED: usize = 100;
@@ -46,7 +46,8 @@ async fn drain(app: &App, shutdown: &CancellationToken) -> Result<(), store::Err
 /// organizations.
 async fn queue_due(app: &App, stop: impl Fn() -> bool) -> Result<(), store::Error> {
     let now = app.site.now();
-    let organizations = app.site.store.read().await?.due_organizations(now).await?;
+    let organizations =
+        store::policies::evaluation_queue::due_organizations(&mut app.site.store.read().await?, now).await?;
     let mut failure = None;
     for organization in organizations.iter().take_while(|_| !stop()) {
         if let Err(error) = queue_due_of(app, organization, now).await {
@@ -59,7 +60,8 @@ async fn queue_due(app: &App, stop: impl Fn() -> bool) -> Result<(), store::Erro
 async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(), store::Error> {
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let cause = Cause { kind: CauseKind::Time, by: None };
-    evaluating.transaction.queue_due(organization, &cause, now).await?;
+    store::policies::evaluation_queue::push_due(&mut evaluating.transaction, organization, &cause, now)
+        .await?;
     evaluating.commit().await
 }
 
@@ -92,7 +94,9 @@ fn log_failure(organization: &str, error: &store::Error) {
 /// The last error, if it evaluated none. The environments stay in the queue.
 pub(crate) async fn evaluate_batch(app: &App, stop: impl Fn() -> bool) -> Result<bool, store::Error> {
     let now = app.site.now();
-    let organizations = app.site.store.read().await?.organizations_with_evaluations(now, MAX_QUEUED).await?;
+    let organizations =
+        store::policies::evaluation_queue::organizations(&mut app.site.store.read().await?, now, MAX_QUEUED)
+            .await?;
     let share = MAX_QUEUED / organizations.len().max(1);
     let (mut has_changed, mut failure) = (false, None);
     for organization in &organizations {
@@ -117,7 +121,9 @@ async fn evaluate_of(
     stop: &impl Fn() -> bool,
 ) -> Result<bool, store::Error> {
     let now = app.site.now();
-    let queued = app.site.store.read().await?.queued_evaluations(organization, now, limit).await?;
+    let queued =
+        store::policies::evaluation_queue::list(&mut app.site.store.read().await?, organization, now, limit)
+            .await?;
     let mut has_changed = false;
     for together in group(queued) {
         if stop() {
@@ -176,8 +182,13 @@ impl Together {
         };
         let mut evaluating = Evaluating::exclusive(app, organization).await?;
         let environments = self.environments.iter().copied();
-        let mut taken =
-            evaluating.transaction.take_evaluations(organization, environments, artifacts).await?;
+        let mut taken = store::policies::evaluation_queue::take(
+            &mut evaluating.transaction,
+            organization,
+            environments,
+            artifacts,
+        )
+        .await?;
         taken.sort_unstable();
         let &[first, ref rest @ ..] = taken.as_slice() else { return Ok(false) };
         let environments = first..=rest.last().copied().unwrap_or(first);
@@ -207,14 +218,20 @@ impl Together {
             );
         }
         let mut transaction = app.site.store.write().await?;
-        transaction.postpone_evaluations(organization, self.environments.iter().copied(), due_at).await?;
+        store::policies::evaluation_queue::postpone(
+            &mut transaction,
+            organization,
+            self.environments.iter().copied(),
+            due_at,
+        )
+        .await?;
         transaction.commit().await
     }
 }
 
 /// Updates the metrics of the queue.
 async fn measure(app: &App) -> Result<(), store::Error> {
-    let backlog = app.site.store.read().await?.queue_backlog().await?;
+    let backlog = store::policies::evaluation_queue::backlog(&mut app.site.store.read().await?).await?;
     let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
     app.metrics.set_evaluation_queue(&backlog, oldest);
     Ok(())

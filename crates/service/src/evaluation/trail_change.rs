@@ -16,10 +16,11 @@ impl Evaluating<'_> {
         organization: &str,
         trail: Uuid,
     ) -> Result<Option<bool>, Error> {
-        if !self.transaction.needs_trails(organization).await? {
+        if !store::policies::needs_trails(&mut self.transaction, organization).await? {
             return Ok(None);
         }
-        let trails = self.transaction.trail_compliance(organization, &[trail].into()).await?;
+        let trails =
+            store::trails::compliance::read(&mut self.transaction, organization, &[trail].into()).await?;
         Ok(trails.get(&trail).map(|(_, state)| *state == ComplianceState::Compliant))
     }
 
@@ -37,11 +38,26 @@ impl Evaluating<'_> {
         if is_unchanged {
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
-        let mut all = self.transaction.artifacts_of_trail(organization, trail, MAX_ARTIFACTS + 1).await?;
+        let mut all = store::policies::facts::artifacts_of_trail(
+            &mut self.transaction,
+            organization,
+            trail,
+            MAX_ARTIFACTS + 1,
+        )
+        .await?;
         if all.len() > MAX_ARTIFACTS {
-            let environments = self.transaction.environments_that_need_trails(organization).await?;
+            let environments =
+                store::policies::environments_that_need_trails(&mut self.transaction, organization).await?;
             let environments = environments.iter().map(String::as_str);
-            self.transaction.queue_evaluations(organization, environments, None, cause, now).await?;
+            store::policies::evaluation_queue::push(
+                &mut self.transaction,
+                organization,
+                environments,
+                None,
+                cause,
+                now,
+            )
+            .await?;
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
         all.extend(artifacts);

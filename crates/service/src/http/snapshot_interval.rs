@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::problem::Problem;
 use model::{EnvironmentName, InvalidExpression, PointInTime, SnapshotExpression};
-use store::timeline::AvailableSnapshots;
+use store::environments::timeline::AvailableSnapshots;
 
 /// Both ends of an interval, in any order; all snapshots without any.
 #[derive(Debug, Default)]

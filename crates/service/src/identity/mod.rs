@@ -32,8 +32,8 @@ use model::escape::shortened;
 use model::{Fingerprint, Timestamp};
 use rules::identity::{Claims, Issuer, Person, Rule, TokenError};
 use runtime::error_causes::describe;
-use store::access::Token as Grant;
-use store::issuers::StoredIssuer;
+use store::tokens::authentication::Token as Grant;
+use store::tokens::issuers::StoredIssuer;
 use store::{Error, Store};
 
 /// The issuers of all organizations.
@@ -125,7 +125,7 @@ impl Identities {
         organization: &str,
         url: &str,
     ) -> Result<Vec<Arc<KnownIssuer>>, Error> {
-        let ids = store.issuer_ids(organization, url).await?;
+        let ids = store::tokens::issuers::ids(store, organization, url).await?;
         let mut known = self.known();
         if ids.iter().any(|id| !known.contains_key(id)) {
             known = self.load(store).await?;
@@ -202,7 +202,7 @@ impl Identities {
     /// Reads the issuers from the database. Keys of those that are known already stay in memory.
     pub(crate) async fn load(&self, store: &Store) -> Result<Arc<Issuers>, Error> {
         let mut transaction = store.read().await?;
-        let stored = transaction.issuers(None).await?;
+        let stored = store::tokens::issuers::list(&mut transaction, None).await?;
         drop(transaction);
         let known = self.known();
         let mut issuers = Issuers::with_capacity(stored.len());

@@ -182,7 +182,7 @@ mod tests {
     use crate::http::body::MEMORY_TIMEOUT;
     use crate::identity::remote_keys::{self, MAX_WAIT};
     use runtime::listener::Bounds;
-    use store::events::MAX_WAITING;
+    use store::environments::events::MAX_WAITING;
     use store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
 
     /// The rows of the table in the documents, up to the column with the attack.

@@ -32,7 +32,7 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
 async fn write(app: &App) -> Result<(), CheckpointError> {
     let now = app.site.now();
     let before = now.earlier(app.limits.checkpoint_interval * 9 / 10);
-    let organizations = app.site.store.read().await?.due_checkpoints(before).await?;
+    let organizations = store::log::due_checkpoints(&mut app.site.store.read().await?, before).await?;
     let mut failure = None;
     for organization in organizations {
         if let Err(error) = write_one(app, organization, before, now).await {
@@ -53,7 +53,9 @@ async fn write_one(
     if !Task::Checkpoints.lease(app, &mut transaction).await? {
         return Ok(());
     }
-    let Some(head) = transaction.take_checkpoint(&organization, before, now).await? else { return Ok(()) };
+    let Some(head) = store::log::take_checkpoint(&mut transaction, &organization, before, now).await? else {
+        return Ok(());
+    };
     let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;
     let content = CheckpointContent {
         trigger: Trigger::Checkpoint,
@@ -61,7 +63,7 @@ async fn write_one(
         organization: organization.clone(),
         checkpoint: checkpoint.clone(),
     };
-    let queued = transaction.insert_checkpoint_event(content, now).await?;
+    let queued = store::environments::events::insert_checkpoint(&mut transaction, content, now).await?;
     // Before the commit: no replica writes this checkpoint again. The entries themselves are committed.
     tracing::info!(
         %organization, entries = head.size, checkpoint,

@@ -19,6 +19,6 @@ impl Task {
             Self::Silence => "silence",
             Self::Checkpoints => "checkpoints",
         };
-        transaction.lease_task(name, app.replica, app.site.now()).await
+        store::leases::take(transaction, name, app.replica, app.site.now()).await
     }
 }

@@ -16,8 +16,8 @@ use prometheus_client::registry::{Registry, Unit};
 use model::{TargetKind, Trigger};
 use rules::compliance::Compliance;
 use runtime::metrics::{self, PREFIX, register, register_seconds};
-use store::evaluation_queue::QueueBacklog;
-use store::silence::DeclaredEnvironment;
+use store::environments::silence::DeclaredEnvironment;
+use store::policies::evaluation_queue::QueueBacklog;
 
 /// Labels of a metric, with their values.
 type Labels<V, const N: usize> = [(&'static str, V); N];

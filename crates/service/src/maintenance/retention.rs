@@ -61,8 +61,8 @@ impl<'a> Round<'a> {
     /// Removes rows. A failure of one environment or organization does not stop the others.
     async fn run(&mut self, sweep_is_due: bool) -> Result<(), store::Error> {
         let mut transaction = self.app.site.store.read().await?;
-        let environments = transaction.environments_with_retention().await?;
-        let organizations = transaction.organizations().await?;
+        let environments = store::retention::environments(&mut transaction).await?;
+        let organizations = store::retention::organizations(&mut transaction).await?;
         drop(transaction);
         for (environment, organization) in environments {
             if let Err(error) = self.remove(&organization, Rows::History(environment)).await {
@@ -111,7 +111,7 @@ impl<'a> Round<'a> {
                 break;
             }
             // For each batch: a bootstrap file may have changed it since the last one.
-            let retention = transaction.retention(organization).await?;
+            let retention = store::retention::of_environment(&mut transaction, organization).await?;
             let retention = match rows {
                 Rows::History(_) => retention.history,
                 Rows::Audit => retention.audit,
@@ -121,12 +121,23 @@ impl<'a> Round<'a> {
             let mut workloads = Vec::new();
             let removed = match rows {
                 Rows::History(environment) => {
-                    let removed = transaction.remove_before(organization, environment, horizon, now).await?;
+                    let removed = store::retention::remove_before(
+                        &mut transaction,
+                        organization,
+                        environment,
+                        horizon,
+                        now,
+                    )
+                    .await?;
                     workloads = removed.workloads;
                     removed.rows
                 }
-                Rows::Audit => transaction.remove_audit(organization, horizon, now).await?,
-                Rows::Notifications => transaction.remove_notifications(organization, horizon).await?,
+                Rows::Audit => {
+                    store::retention::remove_audit(&mut transaction, organization, horizon, now).await?
+                }
+                Rows::Notifications => {
+                    store::retention::remove_notifications(&mut transaction, organization, horizon).await?
+                }
             };
             transaction.commit().await?;
             self.count(removed);
@@ -150,7 +161,9 @@ impl<'a> Round<'a> {
     async fn sweep_workloads(&mut self, organization: &str) -> Result<(), store::Error> {
         let mut last = None;
         while !self.shutdown.is_cancelled() {
-            let workloads = self.app.site.store.read().await?.workloads_after(organization, last).await?;
+            let workloads =
+                store::retention::workloads_after(&mut self.app.site.store.read().await?, organization, last)
+                    .await?;
             self.remove_orphans(organization, &workloads).await?;
             last = workloads.last().copied();
             if last.is_none() {
@@ -168,13 +181,19 @@ impl<'a> Round<'a> {
     ) -> Result<(), store::Error> {
         for workloads in workloads.chunks(MAX_WORKLOADS) {
             let mut transaction = self.app.site.store.read().await?;
-            let orphans = transaction.orphaned_workloads(organization, workloads).await?;
+            let orphans =
+                store::retention::orphaned_workloads(&mut transaction, organization, workloads).await?;
             drop(transaction);
             if orphans.is_empty() {
                 continue;
             }
             let Some(mut evaluating) = self.exclude(organization).await? else { break };
-            let rows = evaluating.transaction.remove_orphaned_workloads(organization, &orphans).await?;
+            let rows = store::retention::remove_orphaned_workloads(
+                &mut evaluating.transaction,
+                organization,
+                &orphans,
+            )
+            .await?;
             evaluating.commit().await?;
             self.count(rows);
         }
@@ -185,19 +204,30 @@ impl<'a> Round<'a> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.read().await?;
-            let Some(retention) = transaction.retention(organization).await?.attachments else { break };
-            let expired = transaction.expired_attachments(organization, now.earlier(retention)).await?;
+            let Some(retention) =
+                store::retention::of_environment(&mut transaction, organization).await?.attachments
+            else {
+                break;
+            };
+            let expired =
+                store::retention::expired_attachments(&mut transaction, organization, now.earlier(retention))
+                    .await?;
             drop(transaction);
             if expired.is_empty() {
                 break;
             }
             let Some(mut evaluating) = self.exclude(organization).await? else { break };
             // A bootstrap file may have changed the retention while this waited for the lock.
-            let Some(retention) = evaluating.transaction.retention(organization).await?.attachments else {
+            let Some(retention) = store::retention::of_environment(&mut evaluating.transaction, organization)
+                .await?
+                .attachments
+            else {
                 break;
             };
             let horizon = now.earlier(retention);
-            let rows = evaluating.transaction.remove_attachments(organization, horizon, now).await?;
+            let rows =
+                store::retention::remove_attachments(&mut evaluating.transaction, organization, horizon, now)
+                    .await?;
             evaluating.commit().await?;
             self.count(rows);
         }

@@ -12,9 +12,9 @@ use crate::app::App;
 use model::{Timestamp, Trigger};
 use rules::notification::{Cause, CauseKind, Content, EventContent};
 use store::Error;
-use store::events::NewEvent;
-use store::reports::IfLocked;
-use store::silence::SilenceChange;
+use store::environments::events::NewEvent;
+use store::environments::reports::IfLocked;
+use store::environments::silence::SilenceChange;
 
 /// Checks the environments until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
@@ -37,12 +37,19 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
 
 async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
     let (now, default) = (app.site.now(), app.site.silent_after);
-    let changes = app.site.store.read().await?.silence_changes(now, default, listening_since).await?;
+    let changes = store::environments::silence::changes(
+        &mut app.site.store.read().await?,
+        now,
+        default,
+        listening_since,
+    )
+    .await?;
     for change in changes {
         // One transaction for each, which locks one environment, so that evaluations cannot deadlock with it.
         record(app, &change, now).await?;
     }
-    let environments = app.site.store.read().await?.declared_environments(MAX_ENVIRONMENTS).await?;
+    let environments =
+        store::environments::silence::declared(&mut app.site.store.read().await?, MAX_ENVIRONMENTS).await?;
     app.metrics.set_environments(environments);
     Ok(())
 }
@@ -53,7 +60,13 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     if !Task::Silence.lease(app, &mut transaction).await? {
         return Ok(());
     }
-    let locked = transaction.lock_environment(&change.organization, &change.name, IfLocked::Wait).await?;
+    let locked = store::environments::reports::lock(
+        &mut transaction,
+        &change.organization,
+        &change.name,
+        IfLocked::Wait,
+    )
+    .await?;
     let Some(environment) = locked else { return Ok(()) };
     let at = now.after(Some(environment.changed_at));
     let (trigger, cause) = if change.silent_since.is_none() {
@@ -76,7 +89,10 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
     };
     let headline = event.headline();
     let event = NewEvent { environment: environment.id, content: EventContent::Environment(event) };
-    let Some(queued) = transaction.record_silence(change, event, at).await? else { return Ok(()) };
+    let Some(queued) = store::environments::silence::record(&mut transaction, change, event, at).await?
+    else {
+        return Ok(());
+    };
     transaction.commit().await?;
     tracing::info!(organization = %change.organization, environment = %change.name, "{headline}");
     app.committed(&[trigger], queued);

@@ -33,7 +33,7 @@ async fn record(app: &App) -> Result<(), store::Error> {
     for token in used {
         // One transaction for each: it must not wait for the row of one token while it locks that of another.
         let mut transaction = app.site.store.write().await?;
-        transaction.record_token_use(token, now, now.earlier(TOKEN_USE_INTERVAL)).await?;
+        store::tokens::record_use(&mut transaction, token, now, now.earlier(TOKEN_USE_INTERVAL)).await?;
         transaction.commit().await?;
     }
     Ok(())

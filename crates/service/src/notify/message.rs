@@ -13,7 +13,7 @@ use model::reason::RuleReference;
 use model::{GitCommit, Text, Trigger};
 use rules::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
 use rules::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS, Notification};
-use store::artifact_flows::KnownArtifact;
+use store::artifacts::flows::KnownArtifact;
 
 /// A notification, in all formats.
 pub(super) struct Message<'a> {
@@ -45,12 +45,13 @@ impl ShownArtifact {
         let (organization, listed) = (&event.organization, event.artifacts.iter().take(MAX_LISTED_ARTIFACTS));
         let artifacts: BTreeSet<_> = listed.clone().map(|artifact| artifact.fingerprint).collect();
         let mut transaction = site.store.read().await?;
-        let known = transaction.known_artifacts(organization, &artifacts).await?;
-        let commits = transaction.attested_commits(organization, &artifacts).await?;
+        let known = store::artifacts::flows::known(&mut transaction, organization, &artifacts).await?;
+        let commits =
+            store::artifacts::flows::attested_commits(&mut transaction, organization, &artifacts).await?;
         let rules = listed.clone().flat_map(AffectedArtifact::rules);
         let mut versions: BTreeMap<&str, i64> = BTreeMap::new();
         for name in rules.map(|rule| rule.policy_name.as_str()).collect::<BTreeSet<_>>() {
-            let current = transaction.current_policy(organization, name).await?;
+            let current = store::policies::current(&mut transaction, organization, name).await?;
             versions.extend(current.map(|current| (name, current.version)));
         }
         drop(transaction);
@@ -104,7 +105,9 @@ pub(super) async fn add_owners(
     let at = if *trigger == Trigger::ExitedArtifact { before() } else { *occurred_at };
     let affected = artifacts.iter().map(|artifact| artifact.fingerprint).collect();
     let mut transaction = site.store.read().await?;
-    let mut owners = transaction.owners_of_artifacts(organization, environment, at, &affected).await?;
+    let mut owners =
+        store::environments::contents::owners(&mut transaction, organization, environment, at, &affected)
+            .await?;
     drop(transaction);
     for artifact in artifacts {
         let owners = owners.remove(&artifact.fingerprint).unwrap_or_default();

@@ -31,7 +31,7 @@ use model::TargetKind;
 use model::retry::Backoff;
 use rules::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use runtime::error_causes;
-use store::outbox::{DueTarget, FailedAttempt, LeasedNotification};
+use store::notifications::outbox::{DueTarget, FailedAttempt, LeasedNotification};
 
 use self::message::{Message, SendError, ShownArtifact};
 
@@ -147,7 +147,7 @@ pub(super) async fn deliver(app: App, shutdown: CancellationToken) {
 async fn measure(app: &App) {
     // The next lease reports an unavailable database.
     let Ok(mut transaction) = app.site.store.read().await else { return };
-    let Ok(backlog) = transaction.backlog().await else { return };
+    let Ok(backlog) = store::notifications::outbox::backlog(&mut transaction).await else { return };
     let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
     app.metrics.set_waiting(backlog.waiting, oldest);
 }
@@ -163,7 +163,8 @@ async fn lease(
         return Ok(Vec::new());
     }
     let mut transaction = app.site.store.read().await?;
-    let due = transaction.due_targets(app.site.now(), limits.lease).await?;
+    let due =
+        store::notifications::outbox::due_targets(&mut transaction, app.site.now(), limits.lease).await?;
     drop(transaction);
     let is_ours = |target: &DueTarget| {
         book.targets.contains_key(&key(target)) && unavailable.is_ready(target.id, Instant::now())
@@ -193,7 +194,9 @@ async fn lease(
         return Ok(Vec::new());
     }
     let mut transaction = app.site.store.write().await?;
-    let leased = transaction.lease(targets.values(), app.site.now(), limits.lease).await?;
+    let leased =
+        store::notifications::outbox::lease(&mut transaction, targets.values(), app.site.now(), limits.lease)
+            .await?;
     transaction.commit().await?;
     Ok(leased.into_iter().filter_map(|leased| Some((targets.remove(&leased.target)?, leased))).collect())
 }
@@ -275,7 +278,13 @@ async fn send(
         }
         Some(Address::PagerDuty { url, routing_key }) => {
             // A late event must not open an incident again that a later one has resolved.
-            if app.site.store.read().await?.is_superseded(&leased.organization, leased.id).await? {
+            if store::notifications::outbox::is_superseded(
+                &mut app.site.store.read().await?,
+                &leased.organization,
+                leased.id,
+            )
+            .await?
+            {
                 return Ok(());
             }
             let event = payloads::pagerduty(&message, routing_key.expose_secret());
@@ -298,7 +307,7 @@ async fn record(
 ) -> Result<(), store::Error> {
     let mut transaction = app.site.store.write().await?;
     match sent {
-        Ok(()) => transaction.record_sent(leased, app.site.now()).await?,
+        Ok(()) => store::notifications::outbox::record_sent(&mut transaction, leased, app.site.now()).await?,
         Err(error) => {
             let cause = error_causes::describe(&error);
             let (id, limits) = (leased.id, app.limits.delivery);
@@ -306,7 +315,9 @@ async fn record(
             // Notifications whose next attempt would be past their maximum age are dropped.
             let drop_before = retry_at.earlier(limits.max_age);
             let failed = FailedAttempt { at: app.site.now(), retry_at, drop_before };
-            let dropped = transaction.record_failure(leased, &cause, failed).await?;
+            let dropped =
+                store::notifications::outbox::record_failure(&mut transaction, leased, &cause, failed)
+                    .await?;
             let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
             tracing::warn!(notification = %id, "failed to send notification {id} to {what}: {cause}");
             if dropped > 0 {

@@ -41,11 +41,11 @@ pub(crate) async fn read(
 ) -> Result<Option<AccessReview>, store::Error> {
     let name = environment.as_str();
     let mut transaction = site.store.read().await?;
-    if !transaction.environment_exists(organization, name).await? {
+    if !store::approvals::environment_exists(&mut transaction, organization, name).await? {
         return Ok(None);
     }
-    let tokens = transaction.tokens(organization).await?;
-    let issuers = transaction.issuers(Some(organization)).await?;
+    let tokens = store::tokens::authentication::tokens(&mut transaction, organization).await?;
+    let issuers = store::tokens::issuers::list(&mut transaction, Some(organization)).await?;
     let policies = site.policies.of(&mut transaction, organization, [name]).await?.remove(name);
     drop(transaction);
     let now = site.now();

@@ -13,7 +13,7 @@ use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::site::Site;
 use model::access::Role;
-use store::actions::ListedAction;
+use store::notifications::actions::ListedAction;
 
 /// The response of operation 9.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -39,7 +39,8 @@ pub(crate) async fn list_notifications(
     uri: Uri,
 ) -> Result<axum::Json<Vec<ListedAction>>, Problem> {
     Parameters::read(&uri, &[])?;
-    let mut actions = site.store.read().await?.actions(&organization, None).await?;
+    let mut actions =
+        store::notifications::actions::list(&mut site.store.read().await?, &organization, None).await?;
     for action in &mut actions {
         add_addresses(action, &book, &caller, &organization);
     }
@@ -65,7 +66,10 @@ pub(crate) async fn get_action(
 ) -> Result<axum::Json<Action>, Problem> {
     let number = Problem::number("action_number", &number)?;
     Parameters::read(&uri, &[])?;
-    let found = site.store.read().await?.actions(&organization, Some(number)).await?.pop();
+    let found =
+        store::notifications::actions::list(&mut site.store.read().await?, &organization, Some(number))
+            .await?
+            .pop();
     let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
     add_addresses(&mut listed, &book, &caller, &organization);
     Ok(axum::Json(Action { listed, flows: None }))

@@ -9,7 +9,7 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::missing;
 use crate::site::Site;
 use model::EnvironmentName;
-use store::reporters::ListedAgent;
+use store::environments::reporters::ListedAgent;
 
 /// List the latest 20 agents of an environment, latest first. Not in the interface.
 #[utoipa::path(
@@ -39,10 +39,11 @@ pub(crate) async fn read(
     name: &str,
 ) -> Result<Option<Vec<ListedAgent>>, store::Error> {
     let mut transaction = site.store.read().await?;
-    let Some(environment) = transaction.environment_overview(organization, name).await? else {
+    let Some(environment) = store::environments::overview(&mut transaction, organization, name).await? else {
         return Ok(None);
     };
-    let mut agents = transaction.reporters(organization, environment.id).await?;
+    let mut agents =
+        store::environments::reporters::list(&mut transaction, organization, environment.id).await?;
     drop(transaction);
     let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
     // A token may report one cluster with its identity and without.

@@ -62,16 +62,25 @@ pub(crate) async fn allow_artifact(
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    if !transaction.environment_exists(&organization, name).await? {
+    if !store::approvals::environment_exists(transaction, &organization, name).await? {
         return Err(missing::environment(name));
     }
-    let open = transaction.allowance(&organization, name, artifact).await?;
+    let open = store::approvals::allow_list::get(transaction, &organization, name, artifact).await?;
     if open.as_ref().is_some_and(|open| open.is_declared) {
         return Err(declared("allow-list entry", artifact));
     }
     let now = app.site.now();
     let entry = (reason, caller.name.as_str());
-    transaction.allow_artifact(&organization, name, artifact, entry, open.as_ref(), now).await?;
+    store::approvals::allow_list::allow(
+        transaction,
+        &organization,
+        name,
+        artifact,
+        entry,
+        open.as_ref(),
+        now,
+    )
+    .await?;
     let cause = Cause { kind: CauseKind::AllowList, by: Some(caller.name.clone()) };
     evaluating.reevaluate(&organization, name, &cause).await?;
     let change = format!("allowed {artifact} in {environment} without expiry: {reason}");

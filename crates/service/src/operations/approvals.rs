@@ -37,7 +37,8 @@ pub(crate) async fn get_approval(
     let mut transaction = site.store.read().await?;
     if number < 0 {
         // -1 is place 0; the complement does not overflow.
-        let latest = transaction.nth_latest_approval(&organization, flow.as_str(), !number).await?;
+        let latest =
+            store::approvals::nth_latest(&mut transaction, &organization, flow.as_str(), !number).await?;
         number = latest.unwrap_or(number);
     }
     let approval = find_approval(&mut transaction, &organization, &flow, number).await?;
@@ -54,7 +55,7 @@ pub(super) async fn with_artifacts(
         SourceCommit::Hash(CommitHash(hash)) | SourceCommit::Built { commit_sha: hash, .. } => hash,
     };
     let commits: Vec<String> = approval.src_commit_list.into_iter().map(hash).collect();
-    let built = transaction.artifacts_built_from(organization, &commits).await?;
+    let built = store::approvals::artifacts_built_from(transaction, organization, &commits).await?;
     let with_artifacts = |commit_sha: String| SourceCommit::Built {
         artifact_fingerprints: built.get(&commit_sha).into_iter().flatten().copied().collect(),
         commit_sha,
@@ -82,7 +83,7 @@ pub(crate) async fn list_approvals(
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
-    let approvals = transaction.approvals(&organization, flow.as_str(), artifact).await?;
+    let approvals = store::approvals::list(&mut transaction, &organization, flow.as_str(), artifact).await?;
     Ok(axum::Json(approvals))
 }
 
@@ -108,7 +109,7 @@ pub(crate) async fn list_approvals_of_flow(
     let page = Parameters::read(&uri, &["page", "per_page"])?.page()?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
-    let approvals = transaction.approvals_of_flow(&organization, flow.as_str(), page).await?;
+    let approvals = store::approvals::of_flow(&mut transaction, &organization, flow.as_str(), page).await?;
     Ok(axum::Json(approvals))
 }
 
@@ -137,10 +138,13 @@ pub(crate) async fn approved_commit(
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
-    let approved = transaction.latest_approved(&organization, flow.as_str(), Some(&environment)).await?;
+    let approved =
+        store::approvals::latest_approved(&mut transaction, &organization, flow.as_str(), Some(&environment))
+            .await?;
     let commit_sha = match approved {
         Some(artifact) => {
-            let sources = transaction.sources(&organization, artifact).await?;
+            let sources =
+                store::artifacts::provenance::sources(&mut transaction, &organization, artifact).await?;
             sources.listed.into_iter().find_map(|source| source.commit_sha)
         }
         None => None,

@@ -62,15 +62,16 @@ pub(crate) async fn list_artifacts(
     let artifacts = match (&flow, &repository) {
         (Some(flow), _) => {
             missing::require_flow(&mut transaction, &organization, flow).await?;
-            transaction.artifacts_of_flow(&organization, flow.as_str(), page).await?
+            store::artifacts::flows::of_flow(&mut transaction, &organization, flow.as_str(), page).await?
         }
         (None, Some(name)) => {
-            let repositories = transaction.repositories(&organization, name.as_str()).await?;
+            let repositories =
+                store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
             if repositories.is_empty() {
                 return Err(Problem::not_found(format!("repository \"{name}\" not found")));
             }
             let ids: Vec<_> = repositories.iter().map(|repository| repository.id).collect();
-            transaction.built_from(&organization, &ids, page).await?
+            store::artifacts::flows::built_from(&mut transaction, &organization, &ids, page).await?
         }
         (None, None) => return Err(Problem::field("flow_name", "expected flow_name or repo_name")),
     };
@@ -110,7 +111,8 @@ pub(crate) async fn get_artifact(
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;
     let range = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
     let mut transaction = site.store.read().await?;
-    let matching = transaction.two_artifacts_of_flow(&organization, flow.as_str(), range).await?;
+    let matching =
+        store::artifacts::flows::two_of_flow(&mut transaction, &organization, flow.as_str(), range).await?;
     if matching.len() > 1 {
         return Err(Problem::field("fingerprint", "several artifacts match: expected more digits"));
     }
@@ -145,7 +147,9 @@ pub(crate) async fn get_artifacts_of_commit(
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;
     let commit = prefix.as_str();
     let mut transaction = site.store.read().await?;
-    let built = transaction.find_artifacts_of_commit(&organization, commit, Some(flow.as_str())).await?;
+    let built =
+        store::search::artifacts_of_commit(&mut transaction, &organization, commit, Some(flow.as_str()))
+            .await?;
     if let Some(most) = built.cut_at() {
         let expected =
             format!("more than {most} artifacts match: expected more digits, or get one by its fingerprint");
@@ -170,10 +174,13 @@ async fn details(
     missing::require_flow(transaction, organization, flow).await?;
     let mut place = format!("flow \"{flow}\"");
     if let Some(name) = trail {
-        let Some(stored) = transaction.stored_trail(organization, flow.as_str(), name.as_str()).await? else {
+        let Some(stored) =
+            store::trails::writes::stored(transaction, organization, flow.as_str(), name.as_str()).await?
+        else {
             return Err(missing::trail(transaction, organization, flow, name).await?);
         };
-        artifacts = transaction.artifacts_in_trail(organization, stored.id, &artifacts).await?;
+        artifacts =
+            store::artifacts::flows::in_trail(transaction, organization, stored.id, &artifacts).await?;
         place = format!("trail \"{name}\" of {place}");
     }
     if artifacts.is_empty() {
@@ -185,8 +192,9 @@ async fn details(
     for artifact in artifacts {
         let mut in_flow = known.in_flow(site, organization, artifact, flow);
         if in_flow.git_commit == UNKNOWN_COMMIT
-            && let Some(hash) =
-                transaction.first_commit(organization, artifact).await?.and_then(|commit| commit.sha1)
+            && let Some(hash) = store::attestations::lists::first_commit(transaction, organization, artifact)
+                .await?
+                .and_then(|commit| commit.sha1)
         {
             in_flow.git_commit = hash;
         }

@@ -23,8 +23,8 @@ use rules::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvalu
 use rules::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use rules::verdict::evaluate_artifact;
 use store::Transaction;
-use store::artifact_flows::AssertedFlow;
-use store::image_indexes::related;
+use store::artifacts::flows::AssertedFlow;
+use store::artifacts::image_indexes::related;
 
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
@@ -192,10 +192,13 @@ pub(crate) async fn assert_artifact(
         let name = environment.as_str();
         policies =
             site.policies.of(&mut transaction, &organization, [name]).await?.remove(name).unwrap_or_default();
-        if policies.is_empty() && !transaction.environment_exists(&organization, name).await? {
+        if policies.is_empty()
+            && !store::approvals::environment_exists(&mut transaction, &organization, name).await?
+        {
             return Err(Problem::field(ENVIRONMENT, &format!("environment \"{name}\" not found")));
         }
-        let mut lists = transaction.allow_lists(&organization, [name], &wanted).await?;
+        let mut lists =
+            store::policies::facts::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
     }
     if names.len() > MAX_POLICIES {
@@ -207,22 +210,23 @@ pub(crate) async fn assert_artifact(
         policies.push(policy.ok_or_else(|| Problem::field(POLICY, &format!("policy \"{name}\" not found")))?);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
-    let mut evidence = transaction.evidence(&organization, &wanted, &needs).await?;
+    let mut evidence = store::policies::facts::read(&mut transaction, &organization, &wanted, &needs).await?;
     let mut evidence = evidence.remove(&artifact).unwrap_or_default();
     if let Some(flow) = flow {
         evidence.retain_flow(flow);
     }
-    let mut flows = transaction.flows_of_artifacts(&organization, &wanted, flow).await?;
+    let mut flows =
+        store::artifacts::flows::of_artifacts(&mut transaction, &organization, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
     let is_in_flow = !flows.is_empty()
         || !evidence.related.is_empty()
             && are_other_digests_in(&mut transaction, &organization, &wanted, flow).await?;
-    let running = transaction.running_in(&organization, artifact).await?;
+    let running = store::artifacts::running_in(&mut transaction, &organization, artifact).await?;
     let mut known = described(running, environment.as_ref(), &flows);
     let is_named = allowed.names(&artifact) || evidence.is_approved();
     if known.is_none() && flow.is_none() && scope != AssertionScope::Flow {
         // Past runs.
-        let names = transaction.image_names(&organization, artifact).await?.listed;
+        let names = store::artifacts::image_names(&mut transaction, &organization, artifact).await?.listed;
         known = names.into_iter().next().map(|name| ReportedArtifact { name, ..ReportedArtifact::default() });
     }
     drop(transaction);
@@ -279,8 +283,11 @@ async fn are_other_digests_in(
     artifact: &BTreeSet<Fingerprint>,
     flow: Option<&str>,
 ) -> Result<bool, store::Error> {
-    let others = related(&transaction.listed_manifests(organization, artifact).await?).collect();
-    Ok(!transaction.flows_of_artifacts(organization, &others, flow).await?.is_empty())
+    let others = related(
+        &store::artifacts::image_indexes::listed_manifests(transaction, organization, artifact).await?,
+    )
+    .collect();
+    Ok(!store::artifacts::flows::of_artifacts(transaction, organization, &others, flow).await?.is_empty())
 }
 
 /// The artifact as it runs in the environment; else as it runs elsewhere or was reported, without namespaces.

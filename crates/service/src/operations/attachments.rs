@@ -37,13 +37,13 @@ pub(crate) async fn download_attachment(
     let id: Uuid = Problem::parse("attestation_id", &id)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let attestation = transaction.attestation(&organization, id).await?;
+    let attestation = store::attestations::details::get(&mut transaction, &organization, id).await?;
     let attestation =
         attestation.ok_or_else(|| Problem::not_found(format!("attestation \"{id}\" not found")))?;
     let Some(file) = attestation.attachment else {
         return Err(Problem::not_found(format!("no file is attached to the attestation \"{id}\"")));
     };
-    let content = transaction.attachment(&organization, id).await?;
+    let content = store::attestations::details::attachment(&mut transaction, &organization, id).await?;
     drop(transaction);
     let Some(content) = content else {
         let at = file.removed_at.map(|at| format!(" at {at}")).unwrap_or_default();

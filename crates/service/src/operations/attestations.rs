@@ -11,8 +11,8 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::missing;
 use crate::site::Site;
 use model::{Fingerprint, FlowName, Pagination, ShortText, TrailName};
-use store::attestation_details::AttestationDetails;
 use store::attestations::Attestation;
+use store::attestations::details::AttestationDetails;
 use store::{Error, Transaction};
 
 /// The response of operation 2.
@@ -48,8 +48,10 @@ pub(crate) async fn list_attestations(
     let mut transaction = site.store.read().await?;
     let html_url =
         |trail: &str, attestation| site.links.attestation(&organization, flow.as_str(), trail, attestation);
-    let data = transaction.attestations(&organization, flow.as_str(), span, page, html_url).await?;
-    let total = transaction.count_attestations(&organization, flow.as_str(), span).await?;
+    let data =
+        store::attestations::list(&mut transaction, &organization, flow.as_str(), span, page, html_url)
+            .await?;
+    let total = store::attestations::count(&mut transaction, &organization, flow.as_str(), span).await?;
     if total == 0 {
         missing::require_flow(&mut transaction, &organization, &flow).await?;
     }
@@ -79,7 +81,7 @@ pub(crate) async fn get_attestation(
     let id: Option<Uuid> = parameters.parsed("attestation_id")?;
     let id = id.ok_or_else(|| Problem::field("attestation_id", "missing"))?;
     let mut transaction = site.store.read().await?;
-    let found = transaction.attestation(&organization, id).await?;
+    let found = store::attestations::details::get(&mut transaction, &organization, id).await?;
     let data = complete(&site, &mut transaction, &organization, found.into_iter().collect(), None).await?;
     Ok(axum::Json(AttestationsById { data }))
 }
@@ -103,10 +105,18 @@ pub(crate) async fn get_attestations_in_trail(
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let Some(found) = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await? else {
+    let Some(found) =
+        store::trails::writes::stored(&mut transaction, &organization, flow.as_str(), trail.as_str()).await?
+    else {
         return Err(missing::trail(&mut transaction, &organization, &flow, &trail).await?);
     };
-    let found = transaction.attestations_named_in_trail(&organization, found.id, name.as_str()).await?;
+    let found = store::attestations::details::named_in_trail(
+        &mut transaction,
+        &organization,
+        found.id,
+        name.as_str(),
+    )
+    .await?;
     Ok(axum::Json(complete(&site, &mut transaction, &organization, found, None).await?))
 }
 
@@ -134,7 +144,14 @@ pub(crate) async fn get_attestations_of_artifact(
     let mut transaction = site.store.read().await?;
     missing::require_flow(&mut transaction, &organization, &flow).await?;
     let (flow, name) = (flow.as_str(), name.as_str());
-    let found = transaction.attestations_named_of_artifact(&organization, flow, artifact, name).await?;
+    let found = store::attestations::details::named_of_artifact(
+        &mut transaction,
+        &organization,
+        flow,
+        artifact,
+        name,
+    )
+    .await?;
     Ok(axum::Json(complete(&site, &mut transaction, &organization, found, Some(artifact)).await?))
 }
 
@@ -152,7 +169,7 @@ async fn complete(
 ) -> Result<Vec<AttestationDetails>, Error> {
     for attested in &mut found {
         let id = attested.attestation.attestation_id.0;
-        let artifacts = transaction.artifacts_of_attestation(organization, id).await?.listed;
+        let artifacts = store::attestations::details::artifacts(transaction, organization, id).await?.listed;
         attested.artifact_fingerprint = artifact.or_else(|| artifacts.first().copied());
         attested.artifact_fingerprints = artifacts;
         attested.attestation.html_url =

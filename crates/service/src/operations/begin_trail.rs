@@ -22,9 +22,9 @@ use model::{
     unknown_fields,
 };
 use rules::notification::{Cause, CauseKind};
-use store::begun_trails::NewTrail;
-use store::creations::Created;
+use store::quotas::Created;
 use store::repositories::Reporter;
+use store::trails::writes::NewTrail;
 
 /// A trail to be begun.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -78,7 +78,7 @@ pub(crate) async fn begin_trail(
     app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    let Some(stored_flow) = transaction.flow(&organization, flow.as_str()).await? else {
+    let Some(stored_flow) = store::flows::get(transaction, &organization, flow.as_str()).await? else {
         return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
     };
     if own_template.is_some() && stored_flow.is_declared && stored_flow.has_template {
@@ -88,7 +88,8 @@ pub(crate) async fn begin_trail(
     let (mut evaluating, owned) =
         origin::check(evaluating, &caller, &organization, &flow, named, &BTreeSet::new()).await?;
     let transaction = &mut evaluating.transaction;
-    let stored = transaction.stored_trail(&organization, flow.as_str(), sent.name.as_str()).await?;
+    let stored =
+        store::trails::writes::stored(transaction, &organization, flow.as_str(), sent.name.as_str()).await?;
     if stored.is_none() {
         check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
     }
@@ -98,13 +99,17 @@ pub(crate) async fn begin_trail(
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
             let reporter = Reporter { organization: &organization, flow, reported_by, owned: &owned };
-            Some(transaction.record_repository(reporter, named, at).await?)
+            Some(store::repositories::record(transaction, reporter, named, at).await?)
         }
         None => None,
     };
     let template = match &own_template {
-        Some(body) => Some(transaction.template_version(&organization, flow.as_str(), body, at).await?),
-        None if stored.is_none() => transaction.open_template_id(&organization, flow.as_str()).await?,
+        Some(body) => {
+            Some(store::flows::template_version(transaction, &organization, flow.as_str(), body, at).await?)
+        }
+        None if stored.is_none() => {
+            store::flows::open_template_id(transaction, &organization, flow.as_str()).await?
+        }
         None => None,
     };
     let new = NewTrail {
@@ -122,10 +127,11 @@ pub(crate) async fn begin_trail(
         reported_by: &caller.name,
         token: caller.token,
     };
-    transaction.upsert_trail(new, at).await?;
+    store::trails::writes::upsert(transaction, new, at).await?;
     if let Some(stored) = stored.filter(|_| template.is_some()) {
         // A policy may require that the trails of an artifact comply with their templates.
-        let artifacts = transaction.artifacts_attested_in(&organization, stored.id).await?;
+        let artifacts =
+            store::trails::writes::artifacts_attested_in(transaction, &organization, stored.id).await?;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     }

@@ -20,7 +20,7 @@ use rules::environment_status::{Requirements, running_artifacts};
 use rules::history_coverage::HistoryCoverage;
 use rules::policy::facts::Evidence;
 use rules::policy::{Needs, Policy, PolicyVersion};
-use store::environment_contents::PodGroup;
+use store::environments::contents::PodGroup;
 
 /// Maximum number of artifacts in a response.
 const MAX_LISTED: usize = 1_000;
@@ -103,7 +103,7 @@ pub(crate) async fn check_policy(
         selected_snapshot::environment(&mut transaction, &organization, &sent.environment_name).await?;
     let mut version = 1;
     if let Some(replaced) = replaced {
-        let current = transaction.current_policy(&organization, replaced).await?;
+        let current = store::policies::current(&mut transaction, &organization, replaced).await?;
         let unknown = || Problem::field("policy_name", &format!("policy \"{replaced}\" not found"));
         version = current.ok_or_else(unknown)?.version + 1;
     }
@@ -112,7 +112,9 @@ pub(crate) async fn check_policy(
         Policy::parse(version, &sent.policy_file).map_err(|error| Problem::field("policy_file", &error))?;
     let mut warning = None;
     if let Some(at) = sent.at {
-        let history = transaction.history_at(&organization, environment.id, at).await?;
+        let history =
+            store::environments::contents::history(&mut transaction, &organization, environment.id, at)
+                .await?;
         let validity = environment.validity(app.site.silent_after);
         let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
         warning = coverage.warning();
@@ -121,7 +123,14 @@ pub(crate) async fn check_policy(
             return Err(Problem::not_found(format!("no data of environment \"{name}\" at {at}: {why}")));
         }
     }
-    let groups = transaction.pod_groups(&organization, environment.id, sent.at, "").await?;
+    let groups = store::environments::contents::pod_groups(
+        &mut transaction,
+        &organization,
+        environment.id,
+        sent.at,
+        "",
+    )
+    .await?;
     let mut policies = app.site.policies.of(&mut transaction, &organization, [name]).await?;
     let before = policies.remove(name).unwrap_or_default();
     let is_replaced = |policy: &&Arc<Policy>| Some(policy.name.name.as_str()) == replaced;
@@ -129,8 +138,9 @@ pub(crate) async fn check_policy(
     after.push(Arc::new(candidate));
     let needs = Needs::new(before.iter().chain(&after).map(|policy| &**policy));
     let artifacts = groups.iter().flat_map(|group| group.digests.values().copied()).collect();
-    let evidence = transaction.evidence(&organization, &artifacts, &needs).await?;
-    let mut allowed = transaction.allow_lists(&organization, [name], &artifacts).await?;
+    let evidence = store::policies::facts::read(&mut transaction, &organization, &artifacts, &needs).await?;
+    let mut allowed =
+        store::policies::facts::allow_lists(&mut transaction, &organization, [name], &artifacts).await?;
     let allowed = allowed.remove(name).unwrap_or_default();
     drop(transaction);
     let effect = move || {

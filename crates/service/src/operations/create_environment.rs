@@ -16,7 +16,7 @@ use crate::http::problem::Problem;
 use crate::http::response::created;
 use model::{EnvironmentName, Text, UnknownFields};
 use rules::snapshot::report::Kind;
-use store::creations::Created;
+use store::quotas::Created;
 
 /// An environment to be created.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -70,7 +70,7 @@ pub(crate) async fn create_environment(
     let (name, description) = (new.name.as_str(), new.description.as_ref().map_or("", Text::as_str));
     let mut evaluating = Evaluating::shared(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    let existing = transaction.environment_overview(&organization, name).await?;
+    let existing = store::environments::overview(transaction, &organization, name).await?;
     if existing.as_ref().is_some_and(|existing| existing.is_declared) {
         return Err(declared("environment", name));
     }
@@ -79,9 +79,9 @@ pub(crate) async fn create_environment(
         check_limit(&app, transaction, &caller, &organization, Created::Environments).await?;
     }
     let now = app.site.now();
-    transaction.create_environment(&organization, name, caller.token, now).await?;
+    store::environments::reports::create(transaction, &organization, name, caller.token, now).await?;
     if !description.is_empty() {
-        transaction.describe_environment(&organization, name, description).await?;
+        store::environments::reports::describe(transaction, &organization, name, description).await?;
     }
     let change = if is_new { "created" } else { "changed the description of" };
     let audit = Audit::from_token(&caller.name, &organization, format!("{change} the environment {name}"));

@@ -22,8 +22,8 @@ use rules::compliance::Compliance;
 use rules::event::AffectedArtifact;
 use rules::notification::Content;
 use store::Transaction;
-use store::artifact_flows::KnownArtifact;
-use store::timeline::{EventOrder, ReportGap};
+use store::artifacts::flows::KnownArtifact;
+use store::environments::timeline::{EventOrder, ReportGap};
 
 /// An event of an environment. A text that does not apply is empty.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
@@ -85,7 +85,9 @@ pub(crate) async fn list_events(
     let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let (now, mut transaction) = (site.now(), site.store.read().await?);
     let environment = environment(&mut transaction, &organization, &name).await?;
-    let available = transaction.available_snapshots(&organization, environment.id).await?;
+    let available =
+        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
+            .await?;
     let numbers = interval.numbers(&name, environment.snapshot, &available)?;
     let of_interval = (!interval.is_whole()).then_some(numbers);
     let times = times(&mut transaction, &organization, environment.id, of_interval, &parameters, now).await?;
@@ -96,7 +98,15 @@ pub(crate) async fn list_events(
     let before = i64::from(page.offset() > 0);
     let range = (page.offset() - before, page.size() + before);
     let order = if is_reversed { EventOrder::OldestFirst } else { EventOrder::NewestFirst };
-    let mut events = transaction.events(&organization, environment.id, times.clone(), order, range).await?;
+    let mut events = store::environments::timeline::events(
+        &mut transaction,
+        &organization,
+        environment.id,
+        times.clone(),
+        order,
+        range,
+    )
+    .await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
@@ -107,7 +117,8 @@ pub(crate) async fn list_events(
     let mut silences = Vec::new();
     let gaps = from.unwrap_or(times.start)..until.unwrap_or(times.end);
     for (snapshot, ReportGap { from, to }) in
-        transaction.gaps_ended(&organization, environment.id, gaps).await?
+        store::environments::timeline::gaps_ended(&mut transaction, &organization, environment.id, gaps)
+            .await?
     {
         let description = format!("no reports from {from} to {to}: what ran is unknown");
         silences.push(EnvironmentEvent::new(name.as_str(), "gap", description, to, snapshot));
@@ -123,7 +134,7 @@ pub(crate) async fn list_events(
         silences.push(EnvironmentEvent::new(name.as_str(), "removed", description, horizon, numbers.0));
     }
     let artifacts = events.iter().flat_map(|event| &event.artifacts).map(|artifact| artifact.fingerprint);
-    let known = transaction.known_artifacts(&organization, &artifacts.collect()).await?;
+    let known = store::artifacts::flows::known(&mut transaction, &organization, &artifacts.collect()).await?;
     drop(transaction);
 
     if is_reversed {
@@ -186,7 +197,14 @@ async fn limits(
         times.push(match limit {
             EventsLimit::Time(time) => time.resolve(now)..after(time.resolve(now)),
             EventsLimit::Snapshot(number) => {
-                let found = transaction.snapshots(organization, environment, (number, number)).await?.pop();
+                let found = store::environments::timeline::snapshots(
+                    transaction,
+                    organization,
+                    environment,
+                    (number, number),
+                )
+                .await?
+                .pop();
                 let snapshot = found.ok_or_else(|| {
                     Problem::field(parameter, "expected the number of an available snapshot")
                 })?;
@@ -209,12 +227,13 @@ async fn artifacts_of_repositories(
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let mut artifacts = BTreeSet::new();
     for name in names {
-        let repositories = transaction.repositories(organization, name).await?;
+        let repositories = store::artifacts::live::repositories(transaction, organization, name).await?;
         if repositories.is_empty() {
             return Err(Problem::not_found(format!("repository \"{}\" not found", Escaped(name))));
         }
         for repository in repositories {
-            let built = transaction.artifacts_of_repository(organization, repository.id).await?;
+            let built =
+                store::artifacts::live::of_repository(transaction, organization, repository.id).await?;
             artifacts.extend(built.iter().map(ToString::to_string));
         }
     }

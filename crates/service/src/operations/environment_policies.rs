@@ -17,8 +17,8 @@ use crate::missing;
 use model::{EnvironmentName, PolicyName};
 use rules::notification::{Cause, CauseKind};
 use rules::policy::MAX_POLICIES;
+use store::environments::reports::IfLocked;
 use store::policies::Attachment;
-use store::reports::IfLocked;
 
 /// Maximum size of the body, in bytes.
 const MAX_BODY: u64 = 64 * 1024;
@@ -60,7 +60,8 @@ pub(crate) async fn attach_policies(
     }
     let pairs: Vec<_> = names.iter().map(|name| (environment.as_str(), name.as_str())).collect();
     let now = app.site.now();
-    evaluating.transaction.attach_policies(&organization, &pairs, false, &caller.name, now).await?;
+    store::policies::attach(&mut evaluating.transaction, &organization, &pairs, false, &caller.name, now)
+        .await?;
     change
         .finish(&app, &caller, |names, environment| {
             format!("attached {names} to the environment {environment}")
@@ -100,7 +101,7 @@ pub(crate) async fn detach_policies(
         }
         closed.push(attachment.id);
     }
-    evaluating.transaction.detach_policies(&organization, closed, app.site.now()).await?;
+    store::policies::detach(&mut evaluating.transaction, &organization, closed, app.site.now()).await?;
     change
         .finish(&app, &caller, |names, environment| {
             format!("detached {names} from the environment {environment}")
@@ -138,15 +139,18 @@ impl<'a> AttachmentChange<'a> {
         let names: BTreeSet<_> = policy_names.iter().map(|name| name.as_str().to_owned()).collect();
         let mut evaluating = Evaluating::exclusive(app, organization).await?;
         let (transaction, name) = (&mut evaluating.transaction, environment.as_str());
-        if transaction.lock_environment(organization, name, IfLocked::Wait).await?.is_none() {
+        if store::environments::reports::lock(transaction, organization, name, IfLocked::Wait)
+            .await?
+            .is_none()
+        {
             return Err(missing::environment(name));
         }
         for name in &names {
-            if transaction.current_policy(organization, name).await?.is_none() {
+            if store::policies::current(transaction, organization, name).await?.is_none() {
                 return Err(Problem::not_found(format!("policy \"{name}\" not found")));
             }
         }
-        let attached = transaction.policy_attachments(organization, Some(name), None).await?;
+        let attached = store::policies::attachments(transaction, organization, Some(name), None).await?;
         Ok(Self { evaluating, organization, environment, names, attached })
     }
 

@@ -188,9 +188,9 @@ async fn environments(
     name: Option<&str>,
 ) -> Result<Vec<Environment>, Problem> {
     let mut transaction = site.store.read().await?;
-    let stored = transaction.environments(organization, name).await?;
-    let attachments = transaction.policy_attachments(organization, name, None).await?;
-    let mut tags = transaction.environment_tags(organization, name).await?;
+    let stored = store::environments::list(&mut transaction, organization, name).await?;
+    let attachments = store::policies::attachments(&mut transaction, organization, name, None).await?;
+    let mut tags = store::tags::of_environments(&mut transaction, organization, name).await?;
     drop(transaction);
     let mut policies: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for attachment in attachments {

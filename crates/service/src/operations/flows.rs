@@ -23,8 +23,8 @@ use model::{
     FlowName, Pagination, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,
 };
 use rules::notification::{Cause, CauseKind};
-use store::creations::Created;
 use store::flows::{FlowDetails, FlowFilter};
+use store::quotas::Created;
 
 /// A flow to be created.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -153,11 +153,11 @@ pub(crate) async fn list_flows(
         _ => FlowFilter::Part(part),
     };
     let mut transaction = site.store.read().await?;
-    let data = transaction.flows(&organization, filter, page).await?;
+    let data = store::flows::list(&mut transaction, &organization, filter, page).await?;
     Ok(axum::Json(match page {
         None => Flows::All(data),
         Some(page) => {
-            let total = transaction.count_flows(&organization, filter).await?;
+            let total = store::flows::count(&mut transaction, &organization, filter).await?;
             Flows::Page { data, pagination: page.pagination(total) }
         }
     }))
@@ -208,9 +208,12 @@ async fn find(
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let found = transaction.flows(organization, FlowFilter::Name(name.as_str()), None).await?.pop();
+    let found = store::flows::list(&mut transaction, organization, FlowFilter::Name(name.as_str()), None)
+        .await?
+        .pop();
     let mut flow = found.ok_or_else(|| Problem::not_found(format!("flow \"{name}\" not found")))?;
-    flow.last_deployment_at = transaction.last_deployment(organization, name.as_str()).await?;
+    flow.last_deployment_at =
+        store::artifacts::flows::last_deployment(&mut transaction, organization, name.as_str()).await?;
     Ok(axum::Json(flow))
 }
 
@@ -242,7 +245,7 @@ async fn put(
     app.unknown_fields.warn((caller.token, &caller.name), organization, unknown);
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
-    let is_new = match transaction.flow(organization, flow.as_str()).await? {
+    let is_new = match store::flows::get(transaction, organization, flow.as_str()).await? {
         Some(stored) if stored.is_declared => return Err(declared("flow", flow)),
         Some(_) => false,
         None => {
@@ -252,17 +255,20 @@ async fn put(
     };
     let now = app.site.now();
     let description = new.description.as_str();
-    transaction.upsert_flow(organization, flow.as_str(), description, caller.token, now).await?;
+    store::flows::upsert(transaction, organization, flow.as_str(), description, caller.token, now).await?;
     let is_template_new = match template {
-        Some(template) => transaction.set_template(organization, flow.as_str(), template, now).await?,
+        Some(template) => {
+            store::flows::set_template(transaction, organization, flow.as_str(), template, now).await?
+        }
         None => false,
     };
     if is_template_new {
         // The compliance of the flow's trails depends on its template.
-        let environments = transaction.environments_that_need_trails(organization).await?;
+        let environments = store::policies::environments_that_need_trails(transaction, organization).await?;
         let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
         let environments = environments.iter().map(String::as_str);
-        transaction.queue_evaluations(organization, environments, None, &cause, now).await?;
+        store::policies::evaluation_queue::push(transaction, organization, environments, None, &cause, now)
+            .await?;
     }
     if is_new || is_template_new {
         let change = if is_new { "created the flow" } else { "changed the template of the flow" };

@@ -141,7 +141,14 @@ pub(crate) async fn get_snapshot(
     let mut transaction = site.store.read().await?;
     let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
     let snapshot = std::slice::from_ref(&selected.snapshot);
-    let changes = transaction.changes(&organization, selected.environment.id, snapshot, usize::MAX).await?;
+    let changes = store::environments::timeline::changes(
+        &mut transaction,
+        &organization,
+        selected.environment.id,
+        snapshot,
+        usize::MAX,
+    )
+    .await?;
     drop(transaction);
     compute(move || {
         let started =

@@ -20,8 +20,8 @@ use crate::http::json;
 use crate::http::problem::{ErrorBody, Problem};
 use model::{Fingerprint, FlowName, ImageIndex};
 use rules::notification::{Cause, CauseKind};
-use store::creations::Created;
-use store::image_indexes::related;
+use store::artifacts::image_indexes::related;
+use store::quotas::Created;
 
 /// An image index.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -68,18 +68,19 @@ pub(crate) async fn record_image_index(
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     // The new index replaces the oldest of those whose evidence counts for a manifest.
-    let before = transaction.listed_manifests(&organization, &changed).await?;
+    let before =
+        store::artifacts::image_indexes::listed_manifests(transaction, &organization, &changed).await?;
     let (mut evaluating, _) =
         origin::check(evaluating, &caller, &organization, &flow, (None, None), &changed).await?;
     let transaction = &mut evaluating.transaction;
     changed.extend(related(&before));
-    if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+    if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
         check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
-        transaction.create_flow(&organization, flow.as_str(), caller.token, now).await?;
+        store::flows::create(transaction, &organization, flow.as_str(), caller.token, now).await?;
     }
     let recorded_by = (flow.as_str(), caller.name.as_str());
     let mut status = StatusCode::OK;
-    if transaction.insert_image_index(&organization, &index, recorded_by, now).await? {
+    if store::artifacts::image_indexes::insert(transaction, &organization, &index, recorded_by, now).await? {
         status = StatusCode::CREATED;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &changed, &guard::ALL, &cause).await?;

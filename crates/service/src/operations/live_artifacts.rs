@@ -14,7 +14,7 @@ use model::{
     Embedded, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider, RepositoryName, Timestamp,
     at_provider,
 };
-use store::live::{LiveEnvironment, Repository};
+use store::artifacts::live::{LiveEnvironment, Repository};
 
 /// List the running artifacts of a repository in all environments.
 #[utoipa::path(
@@ -39,12 +39,16 @@ pub(crate) async fn live_artifacts(
     let parameters = Parameters::read(&uri, &["provider"])?;
     let provider: Option<Provider> = parameters.nullable("provider")?;
     let mut transaction = site.store.read().await?;
-    let repositories = transaction.repositories(&organization, name.as_str()).await?;
+    let repositories =
+        store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
     let repository = select(&repositories, &name, provider.as_ref())?;
-    let running = transaction.live(&organization, repository.id).await?;
+    let running = store::artifacts::live::list(&mut transaction, &organization, repository.id).await?;
     let fingerprints = running.iter().map(|running| running.fingerprint).collect();
-    let conflicts = transaction.numbers_of_conflicts(&organization, &fingerprints).await?;
-    let mut artifacts = transaction.built(&organization, repository.id, fingerprints).await?;
+    let conflicts =
+        store::artifacts::provenance::numbers_of_conflicts(&mut transaction, &organization, &fingerprints)
+            .await?;
+    let mut artifacts =
+        store::artifacts::live::built(&mut transaction, &organization, repository.id, fingerprints).await?;
     drop(transaction);
     let now = site.now();
     let holds = |environment: &LiveEnvironment| environment.validity(site.silent_after).is_valid(now);

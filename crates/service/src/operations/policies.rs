@@ -95,7 +95,7 @@ pub(crate) async fn put_policy(
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    let current = transaction.current_policy(&organization, name).await?;
+    let current = store::policies::current(transaction, &organization, name).await?;
     if current.as_ref().is_some_and(|current| current.is_declared) {
         return Err(declared("policy", name));
     }
@@ -115,11 +115,12 @@ pub(crate) async fn put_policy(
         created_by: &caller.name,
     };
     let now = app.site.now();
-    let number = transaction.insert_policy(&organization, new, now).await?;
-    let attached = transaction.policy_attachments(&organization, None, Some(name)).await?;
+    let number = store::policies::insert(transaction, &organization, new, now).await?;
+    let attached = store::policies::attachments(transaction, &organization, None, Some(name)).await?;
     let environments = attached.iter().map(|attachment| attachment.environment.as_str());
     let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
-    transaction.queue_evaluations(&organization, environments, None, &cause, now).await?;
+    store::policies::evaluation_queue::push(transaction, &organization, environments, None, &cause, now)
+        .await?;
     let audit =
         Audit::from_caller(&caller, &organization, || format!("the policy {name} has version {number}"));
     evaluating.audit(audit, now).await?;
@@ -150,7 +151,7 @@ pub(crate) async fn list_policies(
 ) -> Result<axum::Json<Vec<PolicySummary>>, Problem> {
     let parameters = Parameters::read(&uri, &["page", "per_page"])?;
     let page = parameters.page()?;
-    let mut policies = site.store.read().await?.policies(&organization).await?;
+    let mut policies = store::policies::summaries::list(&mut site.store.read().await?, &organization).await?;
     if parameters.is_paged() {
         let count = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
         policies = policies.into_iter().skip(count(page.offset())).take(count(page.size())).collect();
@@ -195,7 +196,7 @@ pub(crate) async fn get_policy_named_check(
 }
 
 async fn find(site: &Site, organization: &str, name: &str) -> Result<axum::Json<PolicySummary>, Problem> {
-    let policy = site.store.read().await?.policy(organization, name).await?;
+    let policy = store::policies::summaries::get(&mut site.store.read().await?, organization, name).await?;
     let policy = policy.ok_or_else(|| Problem::not_found(format!("policy \"{name}\" not found")))?;
     Ok(axum::Json(policy))
 }

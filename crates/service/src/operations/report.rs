@@ -24,8 +24,8 @@ use rules::notification::{Cause, CauseKind};
 use rules::snapshot::change::{self, ArtifactChanges};
 use rules::snapshot::report::{K8sReport, NormalizedReport};
 use store::Transaction;
-use store::creations::Created;
-use store::reports::{IfLocked, LockedEnvironment, ReceivedReport};
+use store::environments::reports::{IfLocked, LockedEnvironment, ReceivedReport};
+use store::quotas::Created;
 
 /// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,17 @@ async fn receive(
     let hash = Fingerprint::from_content(&identity.concat());
     let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
     let now = app.site.now();
-    if app.site.store.confirm(organization, name, hash, &caller.name, now, silent_after).await? {
+    if store::environments::reports::confirm(
+        &app.site.store,
+        organization,
+        name,
+        hash,
+        &caller.name,
+        now,
+        silent_after,
+    )
+    .await?
+    {
         return Ok(Changed::Nothing);
     }
     drop(permit);
@@ -146,11 +156,17 @@ async fn record(
 ) -> Result<Changed, Problem> {
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
-    let stored =
-        match transaction.lock_environment(organization, environment.as_str(), IfLocked::Wait).await? {
-            Some(stored) => stored,
-            None => create_environment(app, transaction, caller, organization, environment).await?,
-        };
+    let stored = match store::environments::reports::lock(
+        transaction,
+        organization,
+        environment.as_str(),
+        IfLocked::Wait,
+    )
+    .await?
+    {
+        Some(stored) => stored,
+        None => create_environment(app, transaction, caller, organization, environment).await?,
+    };
     let now = app.site.now();
     let at = now.after(Some(stored.changed_at));
     let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
@@ -158,33 +174,64 @@ async fn record(
     // Only reports end a silence: an evaluation by a replica whose clock is ahead is none.
     let reported_at = now.after(stored.last_report_at);
     if let Some(last) = stored.last_report_at.filter(|last| reported_at.distance(*last) > longest) {
-        transaction.insert_gap(organization, stored.id, last, at).await?;
+        store::environments::reports::insert_gap(transaction, organization, stored.id, last, at).await?;
     }
     let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
-    transaction.record_reporter(organization, &stored, received, sender, pods).await?;
+    store::environments::reporters::record(transaction, organization, &stored, received, sender, pods)
+        .await?;
     if stored.report_hash == Some(reported.hash) {
-        transaction.record_report(organization, &stored, received, stored.snapshot).await?;
+        store::environments::reports::record(transaction, organization, &stored, received, stored.snapshot)
+            .await?;
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
-    let before = transaction.running_artifacts(organization, stored.id).await?;
+    let before = store::policies::verdicts::running_artifacts(transaction, organization, stored.id).await?;
     let artifacts = change::compare_artifacts(&before, &seen);
-    let pods = change::compare_pods(transaction.running_pods(organization, stored.id).await?, reported);
+    let pods = change::compare_pods(
+        store::environments::runs::running_pods(transaction, organization, stored.id).await?,
+        reported,
+    );
     let kept = kept(&before, &artifacts, &stored, now);
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         Changed::Pods
     } else {
         let number = stored.snapshot + 1;
-        transaction.start_snapshot(organization, &stored, number, received).await?;
-        transaction.end_artifacts(organization, stored.id, &artifacts.ended, stored.snapshot, at).await?;
-        transaction.start_artifacts(organization, stored.id, &artifacts.started, number, at).await?;
+        store::environments::reports::start_snapshot(transaction, organization, &stored, number, received)
+            .await?;
+        store::environments::runs::end_artifacts(
+            transaction,
+            organization,
+            stored.id,
+            &artifacts.ended,
+            stored.snapshot,
+            at,
+        )
+        .await?;
+        store::environments::runs::start_artifacts(
+            transaction,
+            organization,
+            stored.id,
+            &artifacts.started,
+            number,
+            at,
+        )
+        .await?;
         Changed::Artifacts(number)
     };
-    transaction.change_artifacts(organization, stored.id, &artifacts.changed).await?;
-    transaction.end_pods(organization, stored.id, pods.ended, at).await?;
-    transaction.start_pods(organization, stored.id, &pods.started, &reported.workloads, received).await?;
+    store::environments::runs::change_artifacts(transaction, organization, stored.id, &artifacts.changed)
+        .await?;
+    store::environments::runs::end_pods(transaction, organization, stored.id, pods.ended, at).await?;
+    store::environments::runs::start_pods(
+        transaction,
+        organization,
+        stored.id,
+        &pods.started,
+        &reported.workloads,
+        received,
+    )
+    .await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
-    transaction.record_report(organization, &stored, received, snapshot).await?;
+    store::environments::reports::record(transaction, organization, &stored, received, snapshot).await?;
     let before = EnvironmentStatus {
         artifacts: before,
         compliance: stored.compliance,
@@ -215,5 +262,12 @@ async fn create_environment(
     caller.role.permits_creation(caller.can_create).map_err(|denial| Problem::forbidden(&denial))?;
     check_limit(app, transaction, caller, organization, Created::Environments).await?;
     let now = app.site.now();
-    Ok(transaction.create_environment(organization, environment.as_str(), caller.token, now).await?)
+    Ok(store::environments::reports::create(
+        transaction,
+        organization,
+        environment.as_str(),
+        caller.token,
+        now,
+    )
+    .await?)
 }

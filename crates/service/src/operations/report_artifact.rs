@@ -17,7 +17,7 @@ use crate::http::json;
 use crate::http::problem::{ErrorBody, Problem};
 use model::{FlowName, ReportedArtifact};
 use rules::notification::{Cause, CauseKind};
-use store::reported_artifacts::NewReport;
+use store::artifacts::reported::NewReport;
 use store::repositories::Reporter;
 
 /// The response to the report of an artifact.
@@ -53,15 +53,19 @@ pub(crate) async fn report_artifact(
     let artifacts = BTreeSet::from([sent.fingerprint]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+    if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
         return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
     }
     let trail = match &sent.trail_name {
         None => None,
-        Some(name) => match transaction.stored_trail(&organization, flow.as_str(), name.as_str()).await? {
-            Some(trail) => Some(trail),
-            None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
-        },
+        Some(name) => {
+            match store::trails::writes::stored(transaction, &organization, flow.as_str(), name.as_str())
+                .await?
+            {
+                Some(trail) => Some(trail),
+                None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
+            }
+        }
     };
     let commit = sent.commit();
     let named = (sent.repo_info.as_ref(), Some(&commit));
@@ -80,7 +84,7 @@ pub(crate) async fn report_artifact(
         None => None,
     };
     let transaction = &mut evaluating.transaction;
-    let effect = transaction.insert_reported_artifact(new, at).await?;
+    let effect = store::artifacts::reported::insert(transaction, new, at).await?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     match trail {
         Some(trail) => {

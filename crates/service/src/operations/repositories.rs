@@ -73,9 +73,15 @@ async fn set_closed(
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     let closed_at = is_closed.then_some(now);
-    if !transaction
-        .set_repository_closed(organization, name.as_str(), provider.as_ref(), closed_at, now)
-        .await?
+    if !store::repositories::set_closed(
+        transaction,
+        organization,
+        name.as_str(),
+        provider.as_ref(),
+        closed_at,
+        now,
+    )
+    .await?
     {
         let at = at_provider(provider.as_ref());
         let hint = if provider.is_none() { " without a provider: set `provider`, if it has one" } else { "" };

@@ -91,8 +91,9 @@ pub(crate) async fn search(
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
-    let found = transaction.find_artifacts(&organization, first, last).await?;
-    let built = transaction.find_artifacts_of_commit(&organization, prefix.as_str(), None).await?;
+    let found = store::search::artifacts(&mut transaction, &organization, first, last).await?;
+    let built =
+        store::search::artifacts_of_commit(&mut transaction, &organization, prefix.as_str(), None).await?;
     let fingerprints: BTreeSet<Fingerprint> =
         found.listed.iter().map(|artifact| artifact.fingerprint).collect();
     let commits: BTreeSet<&String> = built.listed.iter().map(|(commit, _)| commit).collect();

@@ -12,7 +12,7 @@ use crate::selected_snapshot::environment;
 use crate::site::Site;
 use model::{EnvironmentName, Timestamp};
 use rules::compliance::Compliance;
-use store::timeline::ReportGap;
+use store::environments::timeline::ReportGap;
 
 /// A snapshot in a list.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -65,7 +65,9 @@ pub(crate) async fn list_snapshots(
     let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let mut transaction = site.store.read().await?;
     let environment = environment(&mut transaction, &organization, &name).await?;
-    let available = transaction.available_snapshots(&organization, environment.id).await?;
+    let available =
+        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
+            .await?;
     let (first, last) = interval.numbers(&name, environment.snapshot, &available)?;
     let (from, to) = if is_reversed {
         let from = first.saturating_add(page.offset());
@@ -74,7 +76,9 @@ pub(crate) async fn list_snapshots(
         let to = last.saturating_sub(page.offset());
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
-    let mut snapshots = transaction.snapshots(&organization, environment.id, (from, to)).await?;
+    let mut snapshots =
+        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, (from, to))
+            .await?;
     drop(transaction);
     if is_reversed {
         snapshots.reverse();

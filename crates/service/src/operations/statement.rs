@@ -38,7 +38,8 @@ pub(crate) async fn export_statement(
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
-    let policies = transaction.policies_at(&organization, of.environment.as_str(), selected.at).await?;
+    let policies =
+        store::policies::at(&mut transaction, &organization, of.environment.as_str(), selected.at).await?;
     drop(transaction);
     if selected.content.artifacts.is_empty() {
         let problem = format!(

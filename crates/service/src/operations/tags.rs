@@ -53,7 +53,9 @@ pub(crate) async fn tag_environment(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    if !evaluating.transaction.environment_exists(&organization, name.as_str()).await? {
+    if !store::approvals::environment_exists(&mut evaluating.transaction, &organization, name.as_str())
+        .await?
+    {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
     }
     change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await
@@ -76,7 +78,7 @@ pub(crate) async fn tag_flow(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    match evaluating.transaction.flow(&organization, name.as_str()).await? {
+    match store::flows::get(&mut evaluating.transaction, &organization, name.as_str()).await? {
         None => return Err(Problem::not_found(format!("flow \"{name}\" not found"))),
         Some(stored) if stored.is_declared => return Err(declared("flow", &name)),
         Some(_) => {}
@@ -97,7 +99,7 @@ async fn change(
     let remove = changes.remove_tags.iter().flatten().map(ShortText::as_str).collect();
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
-    let result = transaction.change_tags(organization, object, (set, &remove), now).await?;
+    let result = store::tags::change(transaction, organization, object, (set, &remove), now).await?;
     if result.total > MAX_TAGS {
         return Err(Problem::field("set_tags", &format!("expected at most {MAX_TAGS} tags of an object")));
     }
@@ -108,10 +110,18 @@ async fn change(
         Tagged::Environment(name) => format!("environment {name}"),
         Tagged::Flow(name) => {
             // Conditions of policies use tags.
-            let environments = transaction.environments_with_policies(organization).await?;
+            let environments = store::policies::environments(transaction, organization).await?;
             let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
             let environments = environments.iter().map(String::as_str);
-            transaction.queue_evaluations(organization, environments, None, &cause, now).await?;
+            store::policies::evaluation_queue::push(
+                transaction,
+                organization,
+                environments,
+                None,
+                &cause,
+                now,
+            )
+            .await?;
             format!("flow {name}")
         }
     };

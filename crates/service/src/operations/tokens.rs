@@ -18,9 +18,9 @@ use crate::site::Site;
 use model::access::{Role, Scope};
 use model::{Fingerprint, Timestamp, TokenName};
 use rules::identity::{Issuer, Rule};
-use store::access::Token;
 use store::bootstrap::until;
-use store::issuers::StoredIssuer;
+use store::tokens::authentication::Token;
+use store::tokens::issuers::StoredIssuer;
 
 /// The start of each token, by which secret scanners find it.
 const PREFIX: &str = "supercargo_";
@@ -100,8 +100,8 @@ pub(crate) async fn create_token(
     };
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let open = evaluating.transaction.tokens(&organization).await?;
-    let issuers = evaluating.transaction.issuers(Some(&organization)).await?;
+    let open = store::tokens::authentication::tokens(&mut evaluating.transaction, &organization).await?;
+    let issuers = store::tokens::issuers::list(&mut evaluating.transaction, Some(&organization)).await?;
     // The token may have been revoked while the body was received: the new one would outlast it.
     if !is_admin(&caller, &organization, &open, &issuers, app.site.now()) {
         return Err(Problem::unauthorized());
@@ -118,7 +118,7 @@ pub(crate) async fn create_token(
             "this organization has reached its limit of {MAX_TOKENS} tokens that were created at runtime: revoke one"
         )));
     }
-    evaluating.transaction.create_token(&token).await?;
+    store::tokens::create(&mut evaluating.transaction, &token).await?;
     let change = format!("created the {token} {}", until(expires_at));
     evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;
     evaluating.commit().await?;
@@ -155,7 +155,7 @@ pub(crate) async fn list_tokens(
     State(site): State<Site>,
     Admitted { organization, .. }: Admitted<ReadAudit>,
 ) -> Result<axum::Json<Vec<Token>>, Problem> {
-    Ok(axum::Json(site.store.read().await?.tokens(&organization).await?))
+    Ok(axum::Json(store::tokens::authentication::tokens(&mut site.store.read().await?, &organization).await?))
 }
 
 /// Revoke a token that was created at runtime. Not in the interface.
@@ -178,11 +178,13 @@ pub(crate) async fn revoke_token(
     let name: TokenName = Problem::parse("token_name", &name)?;
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let now = app.site.now();
-    let open = evaluating.transaction.tokens(&organization).await?;
+    let open = store::tokens::authentication::tokens(&mut evaluating.transaction, &organization).await?;
     match open.into_iter().find(|open| open.name == name.as_str()) {
         None => return Err(Problem::not_found(format!("token \"{name}\" not found"))),
         Some(open) if open.created_by.is_none() => return Err(declared("token", name)),
-        Some(open) => evaluating.transaction.revoke_token(&organization, open.sha256, now).await?,
+        Some(open) => {
+            store::tokens::revoke(&mut evaluating.transaction, &organization, open.sha256, now).await?
+        }
     }
     let change = format!("revoked the token {name}");
     evaluating.audit(Audit::from_token(&caller.name, &organization, change), now).await?;

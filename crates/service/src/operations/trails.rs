@@ -12,7 +12,7 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::missing;
 use crate::site::Site;
 use model::{Fingerprint, FlowName, Page, Pagination, TrailEvent, TrailName};
-use store::attestation_lists::AttestationSummary;
+use store::attestations::lists::AttestationSummary;
 use store::trails::{Filter, Trail};
 use store::{AtMost, Error, Transaction};
 
@@ -65,8 +65,9 @@ pub(crate) async fn list_trails(
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = site.store.read().await?;
     let html_url = |flow: &str, trail: &str| site.links.trail(&organization, flow, trail);
-    let data = transaction.trails(&organization, filter, page, html_url, site.now()).await?;
-    let total = transaction.count_trails(&organization, filter).await?;
+    let data =
+        store::trails::list(&mut transaction, &organization, filter, page, html_url, site.now()).await?;
+    let total = store::trails::count(&mut transaction, &organization, filter).await?;
     if let Some(flow) = flow.as_ref().filter(|_| total == 0) {
         missing::require_flow(&mut transaction, &organization, flow).await?;
     }
@@ -123,13 +124,13 @@ impl FoundTrail {
         let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
         let filter = Filter { flow: Some(flow), name: Some(name), ..Filter::default() };
         let html_url = |flow: &str, trail: &str| site.links.trail(organization, flow, trail);
-        let listed = transaction.trails(organization, filter, only, html_url, site.now()).await;
+        let listed = store::trails::list(transaction, organization, filter, only, html_url, site.now()).await;
         let mut listed = listed.map_err(|error| match error {
             Error::PageTooLarge => Problem::invalid(format!("the trail is too large: {error}")),
             error => error.into(),
         })?;
         let Some(trail) = listed.pop() else { return Ok(None) };
-        let attestations = transaction.attestations_of_trail(organization, trail.id).await?;
+        let attestations = store::attestations::lists::of_trail(transaction, organization, trail.id).await?;
         Ok(Some(Self { trail, attestations }))
     }
 
@@ -138,7 +139,7 @@ impl FoundTrail {
         transaction: &mut Transaction,
         organization: &str,
     ) -> Result<Vec<TrailEvent>, Problem> {
-        let reports = transaction.reports_of_trail(organization, self.trail.id).await?;
+        let reports = store::artifacts::reported::of_trail(transaction, organization, self.trail.id).await?;
         let mut has_more = self.attestations.has_more || reports.has_more;
         let mut events = vec![TrailEvent::new("trail_reported", self.trail.created_at)];
         events.extend(self.attestations.listed.iter().map(attestation_event));
@@ -168,8 +169,8 @@ impl FoundTrail {
                 ..TrailEvent::new(kind, at)
             };
             let (started, stopped) = ("artifact_started_running", "artifact_stopped_running");
-            let current = transaction.current_runs(organization, artifact).await?;
-            let past = transaction.past_runs(organization, artifact).await?;
+            let current = store::artifacts::current_runs(transaction, organization, artifact).await?;
+            let past = store::artifacts::past_runs(transaction, organization, artifact).await?;
             has_more |= current.has_more || past.has_more;
             for now in &current.listed {
                 events.push(run(started, now.started_at, &now.environment.name, now.first_snapshot));

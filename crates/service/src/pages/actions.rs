@@ -18,10 +18,10 @@ use crate::http::parameters::Parameters;
 use crate::site::{PageSite, Site};
 use model::{Timestamp, Trigger};
 use store::AtMost;
-use store::actions::{ListedAction, Target};
 use store::bootstrap::PublicAddress;
-use store::deliveries::Delivery;
-use store::events::ALL_ENVIRONMENTS;
+use store::environments::events::ALL_ENVIRONMENTS;
+use store::notifications::actions::{ListedAction, Target};
+use store::notifications::deliveries::Delivery;
 
 /// Maximum number of artifacts that are listed per event.
 const MAX_ARTIFACTS: usize = 1;
@@ -32,8 +32,8 @@ pub(super) async fn list(
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
-    let actions = transaction.actions(&organization, None).await?;
-    let known = transaction.known_names(&organization).await?.environments;
+    let actions = store::notifications::actions::list(&mut transaction, &organization, None).await?;
+    let known = store::bootstrap::known_names(&mut transaction, &organization).await?.environments;
     drop(transaction);
     let rows = html! {
         @for action in &actions {
@@ -73,9 +73,13 @@ pub(super) async fn page(
     let number: i64 = number.parse().map_err(|_| Refusal::NotFound)?;
     let before: Option<Uuid> = Parameters::read(&uri, &["before"])?.parsed("before")?;
     let mut transaction = site.store.read().await?;
-    let action = transaction.actions(&organization, Some(number)).await?.pop().ok_or(Refusal::NotFound)?;
-    let known = transaction.known_names(&organization).await?.environments;
-    let deliveries = transaction.deliveries(&organization, number, before).await?;
+    let action = store::notifications::actions::list(&mut transaction, &organization, Some(number))
+        .await?
+        .pop()
+        .ok_or(Refusal::NotFound)?;
+    let known = store::bootstrap::known_names(&mut transaction, &organization).await?.environments;
+    let deliveries =
+        store::notifications::deliveries::list(&mut transaction, &organization, number, before).await?;
     drop(transaction);
     let path = site.links.page(&[&organization, "actions", &number.to_string()]);
     let content = html! {

@@ -22,11 +22,11 @@ use crate::artifact_details::ArtifactHistory;
 use crate::http::parameters::Parameters;
 use crate::site::{PageSite, Site};
 use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests};
-use store::artifact_flows::ArtifactFlow;
+use store::artifacts::flows::ArtifactFlow;
+use store::artifacts::provenance::Source;
 use store::artifacts::{CurrentRun, PastRun};
-use store::attestation_lists::AttestationSummary;
+use store::attestations::lists::AttestationSummary;
 use store::bootstrap::KnownNames;
-use store::provenance::Source;
 use store::{AtMost, Transaction};
 
 /// Maximum number of environments whose rules are evaluated.
@@ -118,24 +118,31 @@ impl ArtifactData {
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
-        let sources = transaction.sources(organization, artifact).await?;
+        let sources = store::artifacts::provenance::sources(transaction, organization, artifact).await?;
         let commit = if sources.listed.is_empty() {
-            transaction.first_commit(organization, artifact).await?
+            store::attestations::lists::first_commit(transaction, organization, artifact).await?
         } else {
             None
         };
-        let mut flows = transaction.known_artifacts(organization, &[artifact].into()).await?;
-        let listed = transaction.listed_manifests(organization, &[artifact].into()).await?;
+        let mut flows = store::artifacts::flows::known(transaction, organization, &[artifact].into()).await?;
+        let listed =
+            store::artifacts::image_indexes::listed_manifests(transaction, organization, &[artifact].into())
+                .await?;
         Ok(Self {
-            names: transaction.image_names(organization, artifact).await?,
+            names: store::artifacts::image_names(transaction, organization, artifact).await?,
             sources,
-            conflicting_claims: transaction.conflicting_claims(organization, artifact).await?,
+            conflicting_claims: store::artifacts::provenance::conflicting_claims(
+                transaction,
+                organization,
+                artifact,
+            )
+            .await?,
             commit,
             flows: flows.remove(&artifact).unwrap_or_default().flows,
             history,
             rules,
             digests: RelatedDigests::new(&listed, artifact),
-            known_names: transaction.known_names(organization).await?,
+            known_names: store::bootstrap::known_names(transaction, organization).await?,
         })
     }
 

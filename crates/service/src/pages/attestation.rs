@@ -29,13 +29,17 @@ pub(super) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
-    let attested = transaction.attestation(&organization, id).await?;
+    let attested = store::attestations::details::get(&mut transaction, &organization, id).await?;
     let attested = attested.filter(|attested| (&attested.flow_name, &attested.trail_name) == (&flow, &trail));
     let Some(attested) = attested else { return Err(Refusal::NotFound) };
     let listed = &attested.attestation;
-    let artifacts = transaction.artifacts_of_attestation(&organization, id).await?;
+    let artifacts = store::attestations::details::artifacts(&mut transaction, &organization, id).await?;
     let has_failures = attested.junit_results.iter().any(|result| result.unsuccessful() > 0);
-    let file = if has_failures { transaction.attachment(&organization, id).await? } else { None };
+    let file = if has_failures {
+        store::attestations::details::attachment(&mut transaction, &organization, id).await?
+    } else {
+        None
+    };
     drop(transaction);
     let tests = match file {
         Some(file) => read_failed_tests(file).await,

@@ -31,7 +31,7 @@ pub(super) async fn page(
     let page = Page::new(i64::try_from(requested).ok(), i64::try_from(ROWS_PER_PAGE).ok())
         .map_err(|error| Problem::field(error.parameter, &error))?;
     let mut transaction = site.store.read().await?;
-    let (entries, total) = transaction.audit(&organization, Span::ALL, page).await?;
+    let (entries, total) = store::audit::list(&mut transaction, &organization, Span::ALL, page).await?;
     drop(transaction);
     let pagination = Pagination::new(usize::try_from(total).unwrap_or(usize::MAX), ROWS_PER_PAGE, requested);
     let rows = html! {

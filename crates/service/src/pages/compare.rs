@@ -25,7 +25,7 @@ use crate::selected_snapshot::Content;
 use crate::site::PageSite;
 use model::Timestamp;
 use store::Transaction;
-use store::timeline::{AvailableSnapshots, Snapshot};
+use store::environments::timeline::{AvailableSnapshots, Snapshot};
 
 /// The parameters of the URL.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +55,12 @@ pub(super) async fn page(
 ) -> Result<Response, Refusal> {
     let query = ComparisonQuery::parse(&uri)?;
     let mut transaction = site.store.read().await?;
-    let environment =
-        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let available = transaction.available_snapshots(&organization, environment.id).await?;
+    let environment = store::environments::overview(&mut transaction, &organization, &name)
+        .await?
+        .ok_or(Refusal::NotFound)?;
+    let available =
+        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
+            .await?;
     let last = environment.snapshot;
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
@@ -160,13 +163,23 @@ impl Side {
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = transaction.snapshots(organization, environment, (number, number)).await?.pop();
+        let snapshot = store::environments::timeline::snapshots(
+            transaction,
+            organization,
+            environment,
+            (number, number),
+        )
+        .await?
+        .pop();
         let snapshot = snapshot.ok_or(Refusal::NotFound)?;
         let at = available.view_time(&snapshot);
         let content = Content::read(transaction, organization, environment, at).await?;
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
-            || transaction.history_at(organization, environment, at).await?.gap.is_none();
+            || store::environments::contents::history(transaction, organization, environment, at)
+                .await?
+                .gap
+                .is_none();
         Ok(Self { snapshot, at, is_confirmed, content })
     }
 

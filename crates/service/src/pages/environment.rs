@@ -31,7 +31,7 @@ use ::rules::history_coverage::HistoryCoverage;
 use ::rules::policy::Policy;
 use model::{EnvironmentName, Fingerprint, Timestamp};
 use store::Transaction;
-use store::environment_contents::PodGroup;
+use store::environments::contents::PodGroup;
 use store::environments::{EnvironmentOverview, RunningTotals};
 
 /// The requested point in time.
@@ -67,12 +67,15 @@ pub(super) async fn page(
     let filter = Filter::parse(&uri)?;
     let now = site.now();
     let mut transaction = site.store.read().await?;
-    let environment =
-        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
+    let environment = store::environments::overview(&mut transaction, &organization, &name)
+        .await?
+        .ok_or(Refusal::NotFound)?;
     let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
         Some(at) => {
-            let history = transaction.history_at(&organization, environment.id, at).await?;
+            let history =
+                store::environments::contents::history(&mut transaction, &organization, environment.id, at)
+                    .await?;
             let coverage = HistoryCoverage::new(at, now, &history, status.validity.silent_after);
             Some(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
         }
@@ -80,12 +83,24 @@ pub(super) async fn page(
     };
     let groups = match past {
         Some(past) if !past.coverage.has_data() => Vec::new(),
-        _ => transaction.pod_groups(&organization, environment.id, filter.at, &filter.q).await?,
+        _ => {
+            store::environments::contents::pod_groups(
+                &mut transaction,
+                &organization,
+                environment.id,
+                filter.at,
+                &filter.q,
+            )
+            .await?
+        }
     };
-    let stored = transaction.verdicts(&organization, environment.id, filter.at).await?;
+    let stored =
+        store::environments::contents::verdicts(&mut transaction, &organization, environment.id, filter.at)
+            .await?;
     let mut policies = site.policies.of(&mut transaction, &organization, [name.as_str()]).await?;
     let policies = policies.remove(&name).unwrap_or_default();
-    let totals = transaction.running_totals(&organization, [environment.id]).await?;
+    let totals =
+        store::environments::running_totals(&mut transaction, &organization, [environment.id]).await?;
     let totals = totals.into_values().next().unwrap_or_default();
     // Grouping all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);

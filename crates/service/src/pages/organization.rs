@@ -37,15 +37,16 @@ pub(super) async fn page(
     let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = site.store.read().await?;
-    let mut all = transaction.environment_places(&organization).await?;
+    let mut all = store::environments::places(&mut transaction, &organization).await?;
     // Sorted here: the database's order depends on its locale.
     all.sort_unstable_by(|one, other| order(one).cmp(&order(other)));
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
     let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
     let ids: Vec<_> = on_page.iter().map(|environment| environment.id).collect();
-    let environments = transaction.environments_by_id(&organization, &ids).await?;
-    let totals = transaction.running_totals(&organization, ids.iter().copied()).await?;
-    let hours = transaction.events_per_hour(&organization, ids, since).await?;
+    let environments = store::environments::by_id(&mut transaction, &organization, &ids).await?;
+    let totals =
+        store::environments::running_totals(&mut transaction, &organization, ids.iter().copied()).await?;
+    let hours = store::environments::events_per_hour(&mut transaction, &organization, ids, since).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }

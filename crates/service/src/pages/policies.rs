@@ -14,14 +14,14 @@ use crate::site::{PageSite, Site};
 use model::{PolicySummary, PolicyVersionSummary};
 use rules::policy::{Policy, PolicyVersion};
 use store::AtMost;
-use store::policy_summaries::FailingArtifact;
+use store::policies::summaries::FailingArtifact;
 
 /// All policies.
 pub(super) async fn list(
     State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
-    let policies = site.store.read().await?.policies(&organization).await?;
+    let policies = store::policies::summaries::list(&mut site.store.read().await?, &organization).await?;
     let rows = html! {
         @for policy in &policies {
             tr {
@@ -50,8 +50,11 @@ pub(super) async fn page(
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
-    let policy = transaction.policy(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let failing = transaction.failing_artifacts(&organization, &name).await?;
+    let policy = store::policies::summaries::get(&mut transaction, &organization, &name)
+        .await?
+        .ok_or(Refusal::NotFound)?;
+    let failing =
+        store::policies::summaries::failing_artifacts(&mut transaction, &organization, &name).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&name)) }

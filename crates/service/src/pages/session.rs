@@ -25,7 +25,7 @@ use crate::limits::permit::Permit;
 use model::access::{Operation, Scope};
 use model::{Fingerprint, Timestamp};
 use rules::identity::Person;
-use store::access::Token;
+use store::tokens::authentication::Token;
 
 /// The header of a live page's update, which is no use of the session.
 const UPDATE: &str = "supercargo-update";
@@ -153,12 +153,15 @@ pub(super) async fn stored_session(
     app: &App,
     context: &RequestContext,
     headers: &HeaderMap,
-) -> Result<Option<(Fingerprint, store::sessions::Session)>, Problem> {
+) -> Result<Option<(Fingerprint, store::tokens::sessions::Session)>, Problem> {
     let Some(secret) = Cookie::session(app.site.links.base()).read(headers) else {
         return Ok(None);
     };
     let hash = Fingerprint::from_content(secret.as_bytes());
-    let session = app.limiter.look_up_session(context.peer, hash, app.site.store.session(hash)).await?;
+    let session = app
+        .limiter
+        .look_up_session(context.peer, hash, store::tokens::sessions::get(&app.site.store, hash))
+        .await?;
     Ok(session.map(|session| (hash, session)))
 }
 
@@ -214,14 +217,14 @@ async fn record_use(
     let timeout = app.limits.permit_timeout.min(MAX_WAIT_TO_RECORD_USE);
     let _permits = write_permits(app, organization, timeout).await?;
     let mut transaction = app.site.store.write().await?;
-    transaction.record_session_use(session, now).await?;
+    store::tokens::sessions::record_use(&mut transaction, session, now).await?;
     transaction.commit().await
 }
 
 /// The token of a session, if it is valid, or the current permissions of its person.
 pub(super) async fn session_token(
     app: &App,
-    session: &store::sessions::Session,
+    session: &store::tokens::sessions::Session,
 ) -> Result<Option<Token>, store::Error> {
     match &session.person {
         None => find_token(app, Some(session.token)).await,

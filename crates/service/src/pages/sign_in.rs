@@ -164,13 +164,20 @@ pub(super) async fn open_session(
     let _permits = write_permits(app, &user.organization, app.limits.permit_timeout).await?;
     let mut transaction = app.site.store.write().await?;
     let timeouts = &app.limits.session;
-    transaction.remove_sessions(now.earlier(timeouts.idle), now.earlier(timeouts.max_age)).await?;
+    store::tokens::sessions::remove(
+        &mut transaction,
+        now.earlier(timeouts.idle),
+        now.earlier(timeouts.max_age),
+    )
+    .await?;
     let cookie = Cookie::session(app.site.links.base());
     if let Some(previous) = cookie.read(headers) {
-        transaction.close_session(Fingerprint::from_content(previous.as_bytes())).await?;
+        store::tokens::sessions::close(&mut transaction, Fingerprint::from_content(previous.as_bytes()))
+            .await?;
     }
     let session = Fingerprint::from_content(secret.as_bytes());
-    transaction.open_session(session, token, person, now, timeouts.max_per_token).await?;
+    store::tokens::sessions::open(&mut transaction, session, token, person, now, timeouts.max_per_token)
+        .await?;
     let audit = Audit::from_token(&user.name, &user.organization, "signed in".to_owned());
     audit.record_once(&mut transaction, now).await?;
     transaction.commit().await?;
@@ -195,7 +202,7 @@ pub(super) async fn sign_out(
         let organization = token.map(|token| token.organization).unwrap_or_default();
         let _permits = write_permits(&app, &organization, app.limits.permit_timeout).await?;
         let mut transaction = app.site.store.write().await?;
-        transaction.close_session(session).await?;
+        store::tokens::sessions::close(&mut transaction, session).await?;
         transaction.commit().await?;
         app.limiter.session_ended(session);
         if let Some(page) = stored.person.and_then(|person| signed_out_page(&app, &person)) {

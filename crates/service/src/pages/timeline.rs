@@ -16,7 +16,7 @@ use super::pure::changes::{ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, Snap
 use super::session::OrganizationPage;
 use crate::http::parameters::Parameters;
 use crate::site::PageSite;
-use store::timeline::{AvailableSnapshots, ReportGap, Snapshot};
+use store::environments::timeline::{AvailableSnapshots, ReportGap, Snapshot};
 
 /// A page of the timeline.
 pub(super) async fn page(
@@ -26,14 +26,33 @@ pub(super) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let requested = requested_page(&Parameters::read(&uri, &["page"])?)?;
     let mut transaction = site.store.read().await?;
-    let environment =
-        transaction.environment_overview(&organization, &name).await?.ok_or(Refusal::NotFound)?;
-    let available = transaction.available_snapshots(&organization, environment.id).await?;
+    let environment = store::environments::overview(&mut transaction, &organization, &name)
+        .await?
+        .ok_or(Refusal::NotFound)?;
+    let available =
+        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
+            .await?;
     let last = environment.snapshot;
     let (pagination, numbers) = snapshot_page(available.first.unwrap_or(last), last, requested);
-    let snapshots = transaction.snapshots(&organization, environment.id, numbers).await?;
-    let changes = transaction.changes(&organization, environment.id, &snapshots, MAX_LISTED).await?;
-    let scalings = transaction.scalings(&organization, environment.id, numbers, MAX_SCALINGS).await?;
+    let snapshots =
+        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, numbers)
+            .await?;
+    let changes = store::environments::timeline::changes(
+        &mut transaction,
+        &organization,
+        environment.id,
+        &snapshots,
+        MAX_LISTED,
+    )
+    .await?;
+    let scalings = store::environments::timeline::scalings(
+        &mut transaction,
+        &organization,
+        environment.id,
+        numbers,
+        MAX_SCALINGS,
+    )
+    .await?;
     drop(transaction);
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
     let timeline = Timeline {

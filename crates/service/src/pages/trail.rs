@@ -16,7 +16,7 @@ use crate::operations::trails::FoundTrail;
 use crate::site::PageSite;
 use model::{AttestationStatus, TrailCommit};
 use rules::compliance::Compliance;
-use store::attestation_lists::AttestationSummary;
+use store::attestations::lists::AttestationSummary;
 use store::trails::Trail;
 
 /// The page; the compliance is the same as in `list trails`.

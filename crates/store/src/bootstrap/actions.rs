@@ -7,19 +7,20 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::file::{Action, PublicAddress, Target};
-use super::{ReconcileError, Reconciliation};
-use crate::columns::json;
-use crate::transaction::{execute, fetch_scalar};
-use crate::{Error, actions};
+use crate::Error;
+use crate::bootstrap::file::{Action, PublicAddress, Target};
+use crate::bootstrap::{ReconcileError, Reconciliation};
+use crate::database::columns::json;
+use crate::database::transaction::{execute, fetch_scalar};
+use crate::notifications::actions;
 use model::{TargetKind, Timestamp};
 
 impl Reconciliation<'_> {
-    pub(super) async fn actions(&mut self, actions: &[Action]) -> Result<(), ReconcileError> {
+    pub(crate) async fn actions(&mut self, actions: &[Action]) -> Result<(), ReconcileError> {
         const USED: &str = "SELECT COUNT(*) FROM actions WHERE organization = $1 AND number = $2";
         let mut declared: BTreeMap<i64, &Action> =
             actions.iter().map(|action| (action.number, action)).collect();
-        for open in self.transaction.actions(self.organization, None).await? {
+        for open in crate::notifications::actions::list(self.transaction, self.organization, None).await? {
             let Some(action) = declared.remove(&open.number) else {
                 self.close_action(open.number).await?;
                 self.targets(open.number, &open.targets, &[]).await?;

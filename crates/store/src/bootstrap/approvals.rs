@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use sqlx::types::Uuid;
 
-use super::file::{self, Flow};
-use super::{ReconcileError, Reconciliation};
 use crate::approvals::{ApprovalContent, NewApproval};
-use crate::columns::Json;
-use crate::transaction::fetch_all;
+use crate::bootstrap::file::{self, Flow};
+use crate::bootstrap::{ReconcileError, Reconciliation};
+use crate::database::columns::Json;
+use crate::database::transaction::fetch_all;
 use model::{ApprovalState, EnvironmentName, Fingerprint, SignOff, Timestamp};
 
 /// An open approval.
@@ -50,7 +50,7 @@ fn new_approval(declared: &file::Approval) -> NewApproval {
 }
 
 impl Reconciliation<'_> {
-    pub(super) async fn approvals(&mut self, flows: &[Flow]) -> Result<(), ReconcileError> {
+    pub(crate) async fn approvals(&mut self, flows: &[Flow]) -> Result<(), ReconcileError> {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
@@ -83,21 +83,32 @@ impl Reconciliation<'_> {
                     self.close("approvals", vec![open.id]).await?;
                     // Later than the state before, whose replica may have a clock that is ahead.
                     let times = (open.created_at, self.now.after(Some(open.modified_at)));
-                    self.transaction.insert_approval(self.organization, flow, &approval, None, times).await?;
+                    crate::approvals::insert(
+                        self.transaction,
+                        self.organization,
+                        flow,
+                        &approval,
+                        None,
+                        times,
+                    )
+                    .await?;
                     self.record(describe(&label, &approval));
                 }
             }
         }
         for ((flow, number), approval) in declared {
             let label = label(flow, number);
-            if let Some(before) = self.transaction.approval(self.organization, flow, number).await? {
+            if let Some(before) =
+                crate::approvals::get(self.transaction, self.organization, flow, number).await?
+            {
                 let is_removed = before.created_by.is_none();
                 let reason =
                     if is_removed { "was removed from the file before" } else { "was made by a token" };
                 return Err(self.number_conflict(&label, reason));
             }
             let times = (self.now, self.now);
-            self.transaction.insert_approval(self.organization, flow, &approval, None, times).await?;
+            crate::approvals::insert(self.transaction, self.organization, flow, &approval, None, times)
+                .await?;
             self.record(describe(&label, &approval));
         }
         if self.journal.changes.len() > changes {

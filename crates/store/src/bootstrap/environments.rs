@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::file::{Environment, unresolved};
-use super::{Difference, Reconciliation, until};
 use crate::Error;
-use crate::transaction::{execute, fetch_all, for_all, insert};
+use crate::bootstrap::file::{Environment, unresolved};
+use crate::bootstrap::{Difference, Reconciliation, until};
+use crate::database::transaction::{execute, fetch_all, for_all, insert};
 use model::{Fingerprint, Timestamp};
 
 /// The declared limits of an environment.
@@ -51,7 +51,7 @@ impl AllowanceContent {
 }
 
 impl Reconciliation<'_> {
-    pub(super) async fn environments(&mut self, environments: &[Environment]) -> Result<(), Error> {
+    pub(crate) async fn environments(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const RESET: &str = "
             UPDATE environments SET silent_after = NULL, is_declared = FALSE, min_artifacts = NULL, max_drop_percent = NULL
             WHERE organization = $1

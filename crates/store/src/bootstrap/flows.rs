@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::file::Flow;
-use super::{Difference, Reconciliation};
 use crate::Error;
-use crate::columns::json;
-use crate::transaction::{execute, fetch_all, fetch_scalars};
+use crate::bootstrap::file::Flow;
+use crate::bootstrap::{Difference, Reconciliation};
+use crate::database::columns::json;
+use crate::database::transaction::{execute, fetch_all, fetch_scalars};
 use rules::ownership::Ownership;
 
 impl Reconciliation<'_> {
-    pub(super) async fn flows(&mut self, flows: &[Flow]) -> Result<(), Error> {
+    pub(crate) async fn flows(&mut self, flows: &[Flow]) -> Result<(), Error> {
         const DECLARED: &str = "SELECT name FROM flows WHERE organization = $1 AND is_declared";
         const UNDECLARE: &str =
             "UPDATE flows SET is_declared = FALSE WHERE organization = $1 AND is_declared";
@@ -107,7 +107,15 @@ impl Reconciliation<'_> {
             self.record(format!("the template of the flow {flow} was removed"));
         }
         for (flow, content) in inserted {
-            self.transaction.insert_template(self.organization, &flow, &content, self.now, None).await?;
+            crate::flows::insert_template(
+                self.transaction,
+                self.organization,
+                &flow,
+                &content,
+                self.now,
+                None,
+            )
+            .await?;
             self.record(format!("the template of the flow {flow} is {content}"));
         }
         Ok(())

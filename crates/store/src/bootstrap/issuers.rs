@@ -2,18 +2,19 @@
 
 use sqlx::types::Uuid;
 
-use super::file::{self, unresolved};
-use super::{Difference, Reconciliation};
-use crate::columns::json;
-use crate::transaction::execute;
-use crate::{Error, access};
+use crate::Error;
+use crate::bootstrap::file::{self, unresolved};
+use crate::bootstrap::{Difference, Reconciliation};
+use crate::database::columns::json;
+use crate::database::transaction::execute;
+use crate::tokens::authentication;
 use rules::identity::{Issuer, SignIn};
 
 /// Describes an issuer for the audit log.
 fn describe(issuer: &Issuer) -> String {
     let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
     let rules = rules.iter().map(|rule| {
-        let permissions = access::describe(rule.role, &rule.scope(), rule.create);
+        let permissions = authentication::describe(rule.role, &rule.scope(), rule.create);
         format!("{permissions} if {rule}")
     });
     let rules: Vec<_> = rules.collect();
@@ -41,10 +42,10 @@ fn stored(declared: &file::Issuer) -> Result<Issuer, Error> {
 }
 
 impl Reconciliation<'_> {
-    pub(super) async fn issuers(&mut self, issuers: &[file::Issuer]) -> Result<(), Error> {
+    pub(crate) async fn issuers(&mut self, issuers: &[file::Issuer]) -> Result<(), Error> {
         const INSERT: &str =
             "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let open = self.transaction.issuers(Some(self.organization)).await?.into_iter();
+        let open = crate::tokens::issuers::list(self.transaction, Some(self.organization)).await?.into_iter();
         let open = open.map(|stored| (stored.id, stored.issuer.name.clone(), stored.issuer)).collect();
         let declared =
             issuers.iter().map(|issuer| stored(issuer).map(|stored| (issuer.name.clone(), stored)));

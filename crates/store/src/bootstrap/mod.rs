@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-pub use self::file::PublicAddress;
-use self::file::{Organization, Span};
-use super::access::Token;
-use super::transaction::{execute, fetch_optional, fetch_scalars, in_chunks};
-use super::{Error, Transaction};
+pub use crate::bootstrap::file::PublicAddress;
+use crate::bootstrap::file::{Organization, Span};
+use crate::database::transaction::{execute, fetch_optional, fetch_scalars, in_chunks};
+use crate::tokens::authentication::Token;
+use crate::{Error, Transaction};
 use model::{Fingerprint, Timestamp};
 
 /// The content of a bootstrap file.
@@ -149,7 +149,7 @@ impl Reconciliation<'_> {
 
     /// For a change of what conditions of policies and trails depend on.
     async fn mark_environments_with_policies(&mut self) -> Result<(), Error> {
-        for environment in self.transaction.environments_with_policies(self.organization).await? {
+        for environment in crate::policies::environments(self.transaction, self.organization).await? {
             self.mark_for_evaluation(&environment);
         }
         Ok(())
@@ -209,97 +209,95 @@ impl Reconciliation<'_> {
     }
 }
 
-impl Transaction {
-    /// Reconciles the database with a plan. Closes everything that is not in it at `now`. The caller has locked the
-    /// verdicts of the plan's organizations.
-    ///
-    /// # Errors
-    ///
-    /// [`ReconcileError`] for a plan that must not be applied. The caller rolls back.
-    pub async fn reconcile(&mut self, plan: &Plan, now: Timestamp) -> Result<Journal, ReconcileError> {
-        const LAST: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
-        const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
-        const CLOSE: &str = "UPDATE organizations SET closed_at = $1 WHERE name = $2";
-        if let Self::Postgres(transaction) = self {
-            // SQLite has a single writer.
-            sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
-        }
-        let last: Option<(i64, Fingerprint)> = fetch_optional!(self, LAST);
-        match last {
-            Some((last, _)) if last > plan.generation => return Err(ReconcileError::Outdated(last)),
-            Some((last, sha256)) if last == plan.generation => {
-                if sha256 != plan.sha256 {
-                    return Err(ReconcileError::Changed);
-                }
-            }
-            _ => {
-                execute!(self, INSERT, plan.generation, plan.sha256, now);
-            }
-        }
-        let mut journal = Journal::default();
-        let names: BTreeSet<&str> =
-            plan.organizations.iter().map(|declared| declared.name.as_str()).collect();
-        // Close first: a token may move from one organization to another.
-        for name in self.open_organizations().await? {
-            if !names.contains(name.as_str()) {
-                execute!(self, CLOSE, now, &name);
-                let mut removed = self.reconciliation(&name, now, &mut journal);
-                removed.record("the organization was removed".to_owned());
-                removed.close_tokens(Vec::new(), |_| true).await?;
-                removed.issuers(&[]).await?;
+/// Reconciles the database with a plan. Closes everything that is not in it at `now`. The caller has locked the
+/// verdicts of the plan's organizations.
+///
+/// # Errors
+///
+/// [`ReconcileError`] for a plan that must not be applied. The caller rolls back.
+pub async fn reconcile(
+    transaction: &mut Transaction,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<Journal, ReconcileError> {
+    const LAST: &str = "SELECT generation, sha256 FROM bootstraps ORDER BY generation DESC LIMIT 1";
+    const INSERT: &str = "INSERT INTO bootstraps (generation, sha256, applied_at) VALUES ($1, $2, $3)";
+    const CLOSE: &str = "UPDATE organizations SET closed_at = $1 WHERE name = $2";
+    if let Transaction::Postgres(transaction) = transaction {
+        // SQLite has a single writer.
+        sqlx::query("LOCK TABLE bootstraps IN EXCLUSIVE MODE").execute(&mut **transaction).await?;
+    }
+    let last: Option<(i64, Fingerprint)> = fetch_optional!(transaction, LAST);
+    match last {
+        Some((last, _)) if last > plan.generation => return Err(ReconcileError::Outdated(last)),
+        Some((last, sha256)) if last == plan.generation => {
+            if sha256 != plan.sha256 {
+                return Err(ReconcileError::Changed);
             }
         }
-        let tokens = plan.organizations.iter().flat_map(|declared| &declared.tokens);
-        let hashes: BTreeSet<Fingerprint> = tokens.map(file::Token::hash).collect::<Result<_, Error>>()?;
-        let mut missing = Vec::new();
-        for declared in &plan.organizations {
-            // The file wins: a token that it declares replaces one that was created at runtime.
-            let is_replaced = |token: &Token| {
-                hashes.contains(&token.sha256) || declared.tokens.iter().any(|other| other.name == token.name)
-            };
-            let mut kept = self.reconciliation(declared.name.as_str(), now, &mut journal);
-            let tokens = kept.declared_tokens(declared)?;
-            missing.push(kept.close_tokens(tokens, is_replaced).await?);
+        _ => {
+            execute!(transaction, INSERT, plan.generation, plan.sha256, now);
         }
-        for (declared, missing) in plan.organizations.iter().zip(missing) {
-            let mut open = self.reconciliation(declared.name.as_str(), now, &mut journal);
-            open.open_organization(declared).await?;
-            open.open_tokens(&missing).await?;
-            open.issuers(&declared.issuers).await?;
-            open.flows(&declared.flows).await?;
-            open.environments(&declared.environments).await?;
-            open.policies(&declared.policies, &declared.environments).await?;
-            open.approvals(&declared.flows).await?;
-            open.actions(&declared.actions).await?;
+    }
+    let mut journal = Journal::default();
+    let names: BTreeSet<&str> = plan.organizations.iter().map(|declared| declared.name.as_str()).collect();
+    // Close first: a token may move from one organization to another.
+    for name in open_organizations(transaction).await? {
+        if !names.contains(name.as_str()) {
+            execute!(transaction, CLOSE, now, &name);
+            let mut removed = reconciliation(transaction, &name, now, &mut journal);
+            removed.record("the organization was removed".to_owned());
+            removed.close_tokens(Vec::new(), |_| true).await?;
+            removed.issuers(&[]).await?;
         }
-        let changed = journal.changes.iter().map(|(organization, _)| organization.as_str());
-        self.log().declared(names, changed, now);
-        Ok(journal)
     }
+    let tokens = plan.organizations.iter().flat_map(|declared| &declared.tokens);
+    let hashes: BTreeSet<Fingerprint> = tokens.map(file::Token::hash).collect::<Result<_, Error>>()?;
+    let mut missing = Vec::new();
+    for declared in &plan.organizations {
+        // The file wins: a token that it declares replaces one that was created at runtime.
+        let is_replaced = |token: &Token| {
+            hashes.contains(&token.sha256) || declared.tokens.iter().any(|other| other.name == token.name)
+        };
+        let mut kept = reconciliation(transaction, declared.name.as_str(), now, &mut journal);
+        let tokens = kept.declared_tokens(declared)?;
+        missing.push(kept.close_tokens(tokens, is_replaced).await?);
+    }
+    for (declared, missing) in plan.organizations.iter().zip(missing) {
+        let mut open = reconciliation(transaction, declared.name.as_str(), now, &mut journal);
+        open.open_organization(declared).await?;
+        open.open_tokens(&missing).await?;
+        open.issuers(&declared.issuers).await?;
+        open.flows(&declared.flows).await?;
+        open.environments(&declared.environments).await?;
+        open.policies(&declared.policies, &declared.environments).await?;
+        open.approvals(&declared.flows).await?;
+        open.actions(&declared.actions).await?;
+    }
+    let changed = journal.changes.iter().map(|(organization, _)| organization.as_str());
+    transaction.log().declared(names, changed, now);
+    Ok(journal)
+}
 
-    fn reconciliation<'a>(
-        &'a mut self,
-        organization: &'a str,
-        now: Timestamp,
-        journal: &'a mut Journal,
-    ) -> Reconciliation<'a> {
-        Reconciliation { transaction: self, organization, now, journal }
-    }
+fn reconciliation<'a>(
+    transaction: &'a mut Transaction,
+    organization: &'a str,
+    now: Timestamp,
+    journal: &'a mut Journal,
+) -> Reconciliation<'a> {
+    Reconciliation { transaction, organization, now, journal }
+}
 
-    /// The names of an organization's environments and flows.
-    pub async fn known_names(&mut self, organization: &str) -> Result<KnownNames, Error> {
-        const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
-        const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
-        let environments: Vec<String> = fetch_scalars!(self, ENVIRONMENTS, organization);
-        let flows: Vec<String> = fetch_scalars!(self, FLOWS, organization);
-        Ok(KnownNames {
-            environments: environments.into_iter().collect(),
-            flows: flows.into_iter().collect(),
-        })
-    }
+/// The names of an organization's environments and flows.
+pub async fn known_names(transaction: &mut Transaction, organization: &str) -> Result<KnownNames, Error> {
+    const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
+    const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
+    let environments: Vec<String> = fetch_scalars!(transaction, ENVIRONMENTS, organization);
+    let flows: Vec<String> = fetch_scalars!(transaction, FLOWS, organization);
+    Ok(KnownNames { environments: environments.into_iter().collect(), flows: flows.into_iter().collect() })
+}
 
-    /// The organizations of the file that was applied last.
-    pub async fn open_organizations(&mut self) -> Result<Vec<String>, Error> {
-        Ok(fetch_scalars!(self, "SELECT name FROM organizations WHERE closed_at IS NULL"))
-    }
+/// The organizations of the file that was applied last.
+pub async fn open_organizations(transaction: &mut Transaction) -> Result<Vec<String>, Error> {
+    Ok(fetch_scalars!(transaction, "SELECT name FROM organizations WHERE closed_at IS NULL"))
 }

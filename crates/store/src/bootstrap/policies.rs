@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Reconciliation;
-use super::file::{Environment, Policy, unresolved};
 use crate::Error;
+use crate::bootstrap::Reconciliation;
+use crate::bootstrap::file::{Environment, Policy, unresolved};
 use crate::policies::{CurrentPolicy, NewPolicy};
 use model::PolicyName;
 
@@ -13,16 +13,16 @@ use model::PolicyName;
 const BOOTSTRAP: &str = "bootstrap file";
 
 impl Reconciliation<'_> {
-    pub(super) async fn policies(
+    pub(crate) async fn policies(
         &mut self,
         policies: &[Policy],
         environments: &[Environment],
     ) -> Result<(), Error> {
         let declared: BTreeSet<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
         let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
-        let current = self.transaction.current_policies(self.organization, None).await?;
+        let current = crate::policies::all_current(self.transaction, self.organization, None).await?;
         for open in current.iter().filter(|open| open.is_declared && !declared.contains(open.name.as_str())) {
-            self.transaction.close_policy(self.organization, &open.name, self.now).await?;
+            crate::policies::close(self.transaction, self.organization, &open.name, self.now).await?;
             self.record(format!("the policy {} was removed", open.name));
             removed.insert(open.name.as_str());
         }
@@ -41,7 +41,8 @@ impl Reconciliation<'_> {
                     == (true, new.name, new.description, new.content)
             };
             if !current.iter().any(is_same) {
-                let version = self.transaction.insert_policy(self.organization, new, self.now).await?;
+                let version =
+                    crate::policies::insert(self.transaction, self.organization, new, self.now).await?;
                 self.record(format!("the policy {} has version {version}", new.name));
                 changed.insert(new.name);
             }
@@ -59,7 +60,7 @@ impl Reconciliation<'_> {
             environment.policies.iter().map(|policy| (environment.name.as_str(), PolicyName::as_str(policy)))
         });
         let mut wanted: BTreeSet<(&str, &str)> = listed.collect();
-        let open = self.transaction.policy_attachments(self.organization, None, None).await?;
+        let open = crate::policies::attachments(self.transaction, self.organization, None, None).await?;
         let mut closed = Vec::new();
         for attachment in &open {
             let (environment, policy) = (attachment.environment.as_str(), attachment.policy.as_str());
@@ -78,12 +79,12 @@ impl Reconciliation<'_> {
                 }
             }
         }
-        self.transaction.detach_policies(self.organization, closed, self.now).await?;
+        crate::policies::detach(self.transaction, self.organization, closed, self.now).await?;
         for (environment, policy) in &wanted {
             self.record(format!("the policy {policy} is attached to the environment {environment}"));
             self.mark_for_evaluation(environment);
         }
         let wanted: Vec<_> = wanted.into_iter().collect();
-        self.transaction.attach_policies(self.organization, &wanted, true, BOOTSTRAP, self.now).await
+        crate::policies::attach(self.transaction, self.organization, &wanted, true, BOOTSTRAP, self.now).await
     }
 }

@@ -1,13 +1,13 @@
 //! Reconciles the tokens of the bootstrap file, and leaves those that were created at runtime as they are.
 
-use super::file::Organization;
-use super::{Reconciliation, until};
 use crate::Error;
-use crate::access::Token;
+use crate::bootstrap::file::Organization;
+use crate::bootstrap::{Reconciliation, until};
+use crate::tokens::authentication::Token;
 
 impl Reconciliation<'_> {
     /// The tokens that the file declares.
-    pub(super) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
+    pub(crate) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
         let tokens = declared.tokens.iter().map(|token| {
             token.hash().map(|sha256| Token {
                 organization: self.organization.to_owned(),
@@ -27,13 +27,13 @@ impl Reconciliation<'_> {
 
     /// Closes the open tokens that are not wanted, and returns the wanted tokens that are not open. Closes a token that was
     /// created at runtime if it `is_replaced`.
-    pub(super) async fn close_tokens(
+    pub(crate) async fn close_tokens(
         &mut self,
         wanted: Vec<Token>,
         is_replaced: impl Fn(&Token) -> bool,
     ) -> Result<Vec<Token>, Error> {
         let mut missing = wanted;
-        for open in self.transaction.tokens(self.organization).await? {
+        for open in crate::tokens::authentication::tokens(self.transaction, self.organization).await? {
             let end = if open.created_by.is_some() {
                 if !is_replaced(&open) {
                     continue;
@@ -45,15 +45,15 @@ impl Reconciliation<'_> {
             } else {
                 " was removed"
             };
-            self.transaction.close_token(open.sha256, self.now).await?;
+            crate::tokens::close(self.transaction, open.sha256, self.now).await?;
             self.record(format!("the {open}{end}"));
         }
         Ok(missing)
     }
 
-    pub(super) async fn open_tokens(&mut self, tokens: &[Token]) -> Result<(), Error> {
+    pub(crate) async fn open_tokens(&mut self, tokens: &[Token]) -> Result<(), Error> {
         for token in tokens {
-            self.transaction.insert_token(token).await?;
+            crate::tokens::insert(self.transaction, token).await?;
             self.record(format!("the {token} was added {}", until(token.expires_at)));
         }
         Ok(())

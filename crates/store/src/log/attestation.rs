@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
 
-use super::contradictions::{is_latest_contradicted, is_origin_contradicted};
-use crate::transaction::{fetch_all, fetch_optional_scalar, fetch_scalars};
+use crate::database::transaction::{fetch_all, fetch_optional_scalar, fetch_scalars};
+use crate::log::contradictions::{is_latest_contradicted, is_origin_contradicted};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{Fingerprint, GitCommit, ReportedArtifact};
@@ -117,71 +117,69 @@ impl ClaimedCommit {
     }
 }
 
-impl Transaction {
-    /// Adds the parts of other tables to a record: the artifacts of an attestation; the attestations that the report of an
-    /// artifact linked, and the origins that it determined; the manifests of an image index.
-    pub(super) async fn add_related(
-        &mut self,
-        kind: Kind,
-        organization: &str,
-        id: Uuid,
-        record: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
-        const LINKS: &str = "
-            SELECT y.attestation FROM reported_artifacts x
-              JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
-                AND y.report = x.id
-            WHERE x.organization = $1 AND x.id = $2 ORDER BY y.attestation";
-        const MANIFESTS: &str = "
-            SELECT m.fingerprint, m.platform FROM image_indexes x
-              JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
-            WHERE x.organization = $1 AND x.id = $2 ORDER BY m.fingerprint";
-        match kind {
-            Kind::Attestation => {
-                let commit = record.get("git_commit_info").and_then(Value::as_str);
-                let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
-                let rows: Vec<ArtifactRow> = fetch_all!(self, SELECT, organization, id);
-                let artifacts = rows.into_iter().map(|row| row.record(id, commit.as_deref()));
-                record.insert("artifacts".to_owned(), artifacts.collect());
-            }
-            Kind::Artifact => {
-                let links: Vec<Uuid> = fetch_scalars!(self, LINKS, organization, id);
-                let origins: Vec<OriginRow> = fetch_all!(self, REPORTED_ORIGIN, organization, id);
-                let sent = record.get("content").and_then(Value::as_str);
-                let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
-                let commit = sent.and_then(|sent| sent.commit().sha1);
-                let links = links.into_iter().map(|attestation| Value::from(attestation.to_string()));
-                record.insert("attestations".to_owned(), links.collect());
-                let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
-                record.insert("origins".to_owned(), origins.collect());
-            }
-            Kind::ImageIndex => {
-                let rows: Vec<(Fingerprint, String)> = fetch_all!(self, MANIFESTS, organization, id);
-                let manifests = rows.into_iter();
-                let manifests =
-                    manifests.map(|(digest, platform)| json!({"fingerprint": digest, "platform": platform}));
-                record.insert("manifests".to_owned(), manifests.collect());
-            }
-            _ => {}
+/// Adds the parts of other tables to a record: the artifacts of an attestation; the attestations that the report of an
+/// artifact linked, and the origins that it determined; the manifests of an image index.
+pub(crate) async fn add_related(
+    transaction: &mut Transaction,
+    kind: Kind,
+    organization: &str,
+    id: Uuid,
+    record: &mut Map<String, Value>,
+) -> Result<(), Error> {
+    const LINKS: &str = "
+        SELECT y.attestation FROM reported_artifacts x
+          JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
+            AND y.report = x.id
+        WHERE x.organization = $1 AND x.id = $2 ORDER BY y.attestation";
+    const MANIFESTS: &str = "
+        SELECT m.fingerprint, m.platform FROM image_indexes x
+          JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
+        WHERE x.organization = $1 AND x.id = $2 ORDER BY m.fingerprint";
+    match kind {
+        Kind::Attestation => {
+            let commit = record.get("git_commit_info").and_then(Value::as_str);
+            let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
+            let rows: Vec<ArtifactRow> = fetch_all!(transaction, SELECT, organization, id);
+            let artifacts = rows.into_iter().map(|row| row.record(id, commit.as_deref()));
+            record.insert("artifacts".to_owned(), artifacts.collect());
         }
-        Ok(())
+        Kind::Artifact => {
+            let links: Vec<Uuid> = fetch_scalars!(transaction, LINKS, organization, id);
+            let origins: Vec<OriginRow> = fetch_all!(transaction, REPORTED_ORIGIN, organization, id);
+            let sent = record.get("content").and_then(Value::as_str);
+            let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
+            let commit = sent.and_then(|sent| sent.commit().sha1);
+            let links = links.into_iter().map(|attestation| Value::from(attestation.to_string()));
+            record.insert("attestations".to_owned(), links.collect());
+            let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
+            record.insert("origins".to_owned(), origins.collect());
+        }
+        Kind::ImageIndex => {
+            let rows: Vec<(Fingerprint, String)> = fetch_all!(transaction, MANIFESTS, organization, id);
+            let manifests = rows.into_iter();
+            let manifests =
+                manifests.map(|(digest, platform)| json!({"fingerprint": digest, "platform": platform}));
+            record.insert("manifests".to_owned(), manifests.collect());
+        }
+        _ => {}
     }
+    Ok(())
+}
 
-    /// Replaces the hash of the attached file by that of its stored content. Returns the size of the file in bytes; `None` if
-    /// it is missing.
-    pub(super) async fn check_attachment(
-        &mut self,
-        record: &mut Map<String, Value>,
-    ) -> Result<Option<usize>, Error> {
-        const SELECT: &str = "SELECT content FROM attachments WHERE organization = $1 AND sha256 = $2";
-        let text = |name: &str| record.get(name).and_then(Value::as_str);
-        let (Some(organization), Some(sha256)) = (text("organization"), text("attachment")) else {
-            return Ok(Some(0));
-        };
-        let Some(sha256) = Fingerprint::from_hex(sha256) else { return Ok(Some(0)) };
-        let content: Option<Vec<u8>> = fetch_optional_scalar!(self, SELECT, organization, sha256);
-        let Some(content) = content else { return Ok(None) };
-        record.insert("attachment".to_owned(), json!(Fingerprint::from_content(&content)));
-        Ok(Some(content.len()))
-    }
+/// Replaces the hash of the attached file by that of its stored content. Returns the size of the file in bytes; `None` if
+/// it is missing.
+pub(crate) async fn check_attachment(
+    transaction: &mut Transaction,
+    record: &mut Map<String, Value>,
+) -> Result<Option<usize>, Error> {
+    const SELECT: &str = "SELECT content FROM attachments WHERE organization = $1 AND sha256 = $2";
+    let text = |name: &str| record.get(name).and_then(Value::as_str);
+    let (Some(organization), Some(sha256)) = (text("organization"), text("attachment")) else {
+        return Ok(Some(0));
+    };
+    let Some(sha256) = Fingerprint::from_hex(sha256) else { return Ok(Some(0)) };
+    let content: Option<Vec<u8>> = fetch_optional_scalar!(transaction, SELECT, organization, sha256);
+    let Some(content) = content else { return Ok(None) };
+    record.insert("attachment".to_owned(), json!(Fingerprint::from_content(&content)));
+    Ok(Some(content.len()))
 }

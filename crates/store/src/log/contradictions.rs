@@ -26,4 +26,4 @@ macro_rules! is_origin_contradicted {
     };
 }
 
-pub(super) use {is_latest_contradicted, is_origin_contradicted};
+pub(crate) use {is_latest_contradicted, is_origin_contradicted};

@@ -5,88 +5,88 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use super::pending::{Declared, PendingLog, PendingRow};
-use super::rows::RowKind;
-use crate::transaction::fetch_scalar;
+use crate::database::transaction::fetch_scalar;
+use crate::log::pending::{Declared, PendingLog, PendingRow};
+use crate::log::rows::RowKind;
 use crate::{Error, Transaction};
 use model::log::environment_change::{ChangeRecord, EnvironmentChange};
 use model::log::{Kind, NewEntry, record_hash};
 
-impl Transaction {
-    /// Appends the pending changes to the logs of their organizations, which are locked in the order of their names.
-    pub(crate) async fn append_log(&mut self) -> Result<(), Error> {
-        let PendingLog { mut rows, environments, removals, declared } = std::mem::take(self.log());
-        let mut entries: BTreeMap<String, Vec<NewEntry>> = BTreeMap::new();
-        let mut now = 0;
-        if let Some(Declared { organizations, changed, at }) = declared {
-            now = at;
-            entries.extend(organizations.into_iter().map(|organization| (organization, Vec::new())));
-            let mut declared = Vec::new();
-            for organization in changed {
-                let opened_or_closed = self.declared_rows(&organization, at).await?;
-                declared.extend(opened_or_closed.into_iter().map(|(kind, id)| PendingRow {
-                    organization: organization.clone(),
-                    kind,
-                    id,
-                    at: None,
-                }));
-            }
-            rows.splice(0..0, declared);
+/// Appends the pending changes to the logs of their organizations, which are locked in the order of their names.
+pub(crate) async fn append_pending(transaction: &mut Transaction) -> Result<(), Error> {
+    let PendingLog { mut rows, environments, removals, declared } = std::mem::take(transaction.log());
+    let mut entries: BTreeMap<String, Vec<NewEntry>> = BTreeMap::new();
+    let mut now = 0;
+    if let Some(Declared { organizations, changed, at }) = declared {
+        now = at;
+        entries.extend(organizations.into_iter().map(|organization| (organization, Vec::new())));
+        let mut declared = Vec::new();
+        for organization in changed {
+            let opened_or_closed = crate::log::rows::declared_rows(transaction, &organization, at).await?;
+            declared.extend(opened_or_closed.into_iter().map(|(kind, id)| PendingRow {
+                organization: organization.clone(),
+                kind,
+                id,
+                at: None,
+            }));
         }
-        let mut known = BTreeSet::new();
-        rows.retain(|row| known.insert((row.kind, row.id)));
-        for row in rows {
-            if let Some(entry) = self.row_entry(&row).await? {
-                entries.entry(row.organization).or_default().push(entry);
-            }
-        }
-        for (organization, entry) in self.environment_entries(environments).await? {
-            entries.entry(organization).or_default().push(entry);
-        }
-        for (organization, entry) in removals {
-            entries.entry(organization).or_default().push(entry);
-        }
-        for (organization, new) in entries {
-            self.append(&organization, new, now).await?;
-        }
-        Ok(())
+        rows.splice(0..0, declared);
     }
+    let mut known = BTreeSet::new();
+    rows.retain(|row| known.insert((row.kind, row.id)));
+    for row in rows {
+        if let Some(entry) = row_entry(transaction, &row).await? {
+            entries.entry(row.organization).or_default().push(entry);
+        }
+    }
+    for (organization, entry) in environment_entries(transaction, environments).await? {
+        entries.entry(organization).or_default().push(entry);
+    }
+    for (organization, entry) in removals {
+        entries.entry(organization).or_default().push(entry);
+    }
+    for (organization, new) in entries {
+        crate::log::append(transaction, &organization, new, now).await?;
+    }
+    Ok(())
+}
 
-    /// The entry of a row, as it is stored.
-    async fn row_entry(&mut self, row: &PendingRow) -> Result<Option<NewEntry>, Error> {
-        let PendingRow { organization, kind, id, at } = row;
-        let (kind, id) = (*kind, *id);
-        let Some(row_kind) = RowKind::find(kind) else { return Ok(None) };
-        let Some(mut record) = self.row_record(row_kind, kind, organization, id).await? else {
-            return Ok(None);
+/// The entry of a row, as it is stored.
+async fn row_entry(transaction: &mut Transaction, row: &PendingRow) -> Result<Option<NewEntry>, Error> {
+    let PendingRow { organization, kind, id, at } = row;
+    let (kind, id) = (*kind, *id);
+    let Some(row_kind) = RowKind::find(kind) else { return Ok(None) };
+    let Some(mut record) =
+        crate::log::rows::row_record(transaction, row_kind, kind, organization, id).await?
+    else {
+        return Ok(None);
+    };
+    crate::log::attestation::add_related(transaction, kind, organization, id, &mut record).await?;
+    let stored = || record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64);
+    let at = at.or_else(stored).unwrap_or_default();
+    let record_hash = record_hash(&record.into());
+    Ok(Some(NewEntry { at, kind, id: id.to_string(), record_hash }))
+}
+
+async fn environment_entries(
+    transaction: &mut Transaction,
+    mut changes: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
+) -> Result<Vec<(String, NewEntry)>, Error> {
+    // A constant statement, for a report, is prepared once per connection.
+    const NAME: &str = "SELECT name FROM environments WHERE organization = $1 AND id = $2";
+    changes.retain(|_, change| *change != EnvironmentChange::default());
+    let mut names: BTreeMap<(String, Uuid), String> = BTreeMap::new();
+    let mut entries = Vec::with_capacity(changes.len());
+    for ((organization, id, at), change) in changes {
+        let name = match names.entry((organization.clone(), id)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(fetch_scalar!(transaction, NAME, &organization, id)),
         };
-        self.add_related(kind, organization, id, &mut record).await?;
-        let stored = || record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64);
-        let at = at.or_else(stored).unwrap_or_default();
-        let record_hash = record_hash(&record.into());
-        Ok(Some(NewEntry { at, kind, id: id.to_string(), record_hash }))
+        let id = id.to_string();
+        let record =
+            ChangeRecord { id: &id, organization: &organization, environment: name, at, change: &change };
+        let record_hash = record_hash(&serde_json::json!(record));
+        entries.push((organization, NewEntry { at, kind: Kind::Environment, id, record_hash }));
     }
-
-    async fn environment_entries(
-        &mut self,
-        mut changes: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
-    ) -> Result<Vec<(String, NewEntry)>, Error> {
-        // A constant statement, for a report, is prepared once per connection.
-        const NAME: &str = "SELECT name FROM environments WHERE organization = $1 AND id = $2";
-        changes.retain(|_, change| *change != EnvironmentChange::default());
-        let mut names: BTreeMap<(String, Uuid), String> = BTreeMap::new();
-        let mut entries = Vec::with_capacity(changes.len());
-        for ((organization, id, at), change) in changes {
-            let name = match names.entry((organization.clone(), id)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => unknown.insert(fetch_scalar!(self, NAME, &organization, id)),
-            };
-            let id = id.to_string();
-            let record =
-                ChangeRecord { id: &id, organization: &organization, environment: name, at, change: &change };
-            let record_hash = record_hash(&serde_json::json!(record));
-            entries.push((organization, NewEntry { at, kind: Kind::Environment, id, record_hash }));
-        }
-        Ok(entries)
-    }
+    Ok(entries)
 }

@@ -2,7 +2,7 @@
 
 use sqlx::types::Uuid;
 
-use crate::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
+use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
 use crate::{Error, Transaction};
 use model::Fingerprint;
 use model::log::environment_change::{EnvironmentChange, NewSnapshot, RowsDigest};
@@ -51,63 +51,60 @@ pub(crate) fn started_pod(
     ]
 }
 
-impl Transaction {
-    /// The change of an environment at a time.
-    pub(super) async fn environment_change(
-        &mut self,
-        organization: &str,
-        environment: Uuid,
-        at: i64,
-    ) -> Result<EnvironmentChange, Error> {
-        const SNAPSHOT: &str = "
-            SELECT s.snapshot AS number, s.reported_by, s.report_hash, s.compliance,
-                   p.confirmed_at AS previous_confirmed_at
-            FROM snapshots s LEFT JOIN snapshots p
-              ON p.organization = s.organization AND p.environment = s.environment AND p.snapshot = s.snapshot - 1
-                AND p.superseded_at = s.received_at
-            WHERE s.organization = $1 AND s.environment = $2 AND s.received_at = $3";
-        const GAP: &str =
-            "SELECT from_at FROM gaps WHERE organization = $1 AND environment = $2 AND to_at = $3";
-        const ARTIFACTS_STARTED: &str = "
-            SELECT fingerprint FROM artifact_runs
-            WHERE organization = $1 AND environment = $2 AND first_snapshot = $3 AND started_at = $4";
-        const ARTIFACTS_ENDED: &str = "
-            SELECT fingerprint, name, pods, first_snapshot, last_snapshot FROM artifact_runs
-            WHERE organization = $1 AND environment = $2 AND ended_at = $3";
-        const PODS_STARTED: &str = "
-            SELECT p.namespace, p.pod, p.created_at, p.reported_by, w.digests, w.owners
-            FROM pod_runs p LEFT JOIN workloads w ON w.organization = p.organization AND w.hash = p.workload
-            WHERE p.organization = $1 AND p.environment = $2 AND p.started_at + 0 = $3";
-        const PODS_ENDED: &str =
-            "SELECT id FROM pod_runs WHERE organization = $1 AND environment = $2 AND ended_at = $3";
-        const VERDICTS_STARTED: &str = "
-            SELECT fingerprint, compliance, is_allowed, reasons FROM verdicts
-            WHERE organization = $1 AND environment = $2 AND from_at + 0 = $3";
-        const VERDICTS_ENDED: &str =
-            "SELECT fingerprint FROM verdicts WHERE organization = $1 AND environment = $2 AND until_at = $3";
-        let snapshot: Option<SnapshotRow> = fetch_optional!(self, SNAPSHOT, organization, environment, at);
-        let started: Vec<StartedPodRow> = fetch_all!(self, PODS_STARTED, organization, environment, at);
-        let ended: Vec<Uuid> = fetch_scalars!(self, PODS_ENDED, organization, environment, at);
-        let artifacts_ended: Vec<_> = fetch_all!(self, ARTIFACTS_ENDED, organization, environment, at);
-        let verdicts_started: Vec<_> = fetch_all!(self, VERDICTS_STARTED, organization, environment, at);
-        let verdicts_ended: Vec<_> = fetch_scalars!(self, VERDICTS_ENDED, organization, environment, at);
-        let mut change = EnvironmentChange {
-            gap_from: fetch_optional_scalar!(self, GAP, organization, environment, at),
-            artifacts_ended: artifacts_ended.into_iter().collect(),
-            pods_started: RowsDigest::new(started.into_iter().map(StartedPodRow::columns).collect()),
-            pods_ended: RowsDigest::new(ended.into_iter().map(|id| [id.to_string()]).collect()),
-            verdicts_started: verdicts_started.into_iter().collect(),
-            verdicts_ended: verdicts_ended.into_iter().collect(),
-            ..EnvironmentChange::default()
-        };
-        if let Some(SnapshotRow { snapshot, previous_confirmed_at }) = snapshot {
-            let number = snapshot.number;
-            let started: Vec<_> =
-                fetch_scalars!(self, ARTIFACTS_STARTED, organization, environment, number, at);
-            change.artifacts_started = started.into_iter().collect();
-            change.previous_confirmed_at = previous_confirmed_at;
-            change.snapshot = Some(snapshot);
-        }
-        Ok(change)
+/// The change of an environment at a time.
+pub(crate) async fn environment_change(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    at: i64,
+) -> Result<EnvironmentChange, Error> {
+    const SNAPSHOT: &str = "
+        SELECT s.snapshot AS number, s.reported_by, s.report_hash, s.compliance,
+               p.confirmed_at AS previous_confirmed_at
+        FROM snapshots s LEFT JOIN snapshots p
+          ON p.organization = s.organization AND p.environment = s.environment AND p.snapshot = s.snapshot - 1
+            AND p.superseded_at = s.received_at
+        WHERE s.organization = $1 AND s.environment = $2 AND s.received_at = $3";
+    const GAP: &str = "SELECT from_at FROM gaps WHERE organization = $1 AND environment = $2 AND to_at = $3";
+    const ARTIFACTS_STARTED: &str = "
+        SELECT fingerprint FROM artifact_runs
+        WHERE organization = $1 AND environment = $2 AND first_snapshot = $3 AND started_at = $4";
+    const ARTIFACTS_ENDED: &str = "
+        SELECT fingerprint, name, pods, first_snapshot, last_snapshot FROM artifact_runs
+        WHERE organization = $1 AND environment = $2 AND ended_at = $3";
+    const PODS_STARTED: &str = "
+        SELECT p.namespace, p.pod, p.created_at, p.reported_by, w.digests, w.owners
+        FROM pod_runs p LEFT JOIN workloads w ON w.organization = p.organization AND w.hash = p.workload
+        WHERE p.organization = $1 AND p.environment = $2 AND p.started_at + 0 = $3";
+    const PODS_ENDED: &str =
+        "SELECT id FROM pod_runs WHERE organization = $1 AND environment = $2 AND ended_at = $3";
+    const VERDICTS_STARTED: &str = "
+        SELECT fingerprint, compliance, is_allowed, reasons FROM verdicts
+        WHERE organization = $1 AND environment = $2 AND from_at + 0 = $3";
+    const VERDICTS_ENDED: &str =
+        "SELECT fingerprint FROM verdicts WHERE organization = $1 AND environment = $2 AND until_at = $3";
+    let snapshot: Option<SnapshotRow> = fetch_optional!(transaction, SNAPSHOT, organization, environment, at);
+    let started: Vec<StartedPodRow> = fetch_all!(transaction, PODS_STARTED, organization, environment, at);
+    let ended: Vec<Uuid> = fetch_scalars!(transaction, PODS_ENDED, organization, environment, at);
+    let artifacts_ended: Vec<_> = fetch_all!(transaction, ARTIFACTS_ENDED, organization, environment, at);
+    let verdicts_started: Vec<_> = fetch_all!(transaction, VERDICTS_STARTED, organization, environment, at);
+    let verdicts_ended: Vec<_> = fetch_scalars!(transaction, VERDICTS_ENDED, organization, environment, at);
+    let mut change = EnvironmentChange {
+        gap_from: fetch_optional_scalar!(transaction, GAP, organization, environment, at),
+        artifacts_ended: artifacts_ended.into_iter().collect(),
+        pods_started: RowsDigest::new(started.into_iter().map(StartedPodRow::columns).collect()),
+        pods_ended: RowsDigest::new(ended.into_iter().map(|id| [id.to_string()]).collect()),
+        verdicts_started: verdicts_started.into_iter().collect(),
+        verdicts_ended: verdicts_ended.into_iter().collect(),
+        ..EnvironmentChange::default()
+    };
+    if let Some(SnapshotRow { snapshot, previous_confirmed_at }) = snapshot {
+        let number = snapshot.number;
+        let started: Vec<_> =
+            fetch_scalars!(transaction, ARTIFACTS_STARTED, organization, environment, number, at);
+        change.artifacts_started = started.into_iter().collect();
+        change.previous_confirmed_at = previous_confirmed_at;
+        change.snapshot = Some(snapshot);
     }
+    Ok(change)
 }

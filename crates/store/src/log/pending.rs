@@ -11,29 +11,29 @@ use model::log::{Kind, NewEntry, Removal, record_hash};
 /// The changes of a transaction.
 #[derive(Default)]
 pub(crate) struct PendingLog {
-    pub(super) rows: Vec<PendingRow>,
+    pub(crate) rows: Vec<PendingRow>,
     /// Changes of environments, by organization, identifier and time.
-    pub(super) environments: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
+    pub(crate) environments: BTreeMap<(String, Uuid, i64), EnvironmentChange>,
     /// Removals by the retention, by organization.
-    pub(super) removals: Vec<(String, NewEntry)>,
-    pub(super) declared: Option<Declared>,
+    pub(crate) removals: Vec<(String, NewEntry)>,
+    pub(crate) declared: Option<Declared>,
 }
 
 /// An inserted or closed row, or a changed one with the time of the change.
-pub(super) struct PendingRow {
-    pub(super) organization: String,
-    pub(super) kind: Kind,
-    pub(super) id: Uuid,
-    pub(super) at: Option<i64>,
+pub(crate) struct PendingRow {
+    pub(crate) organization: String,
+    pub(crate) kind: Kind,
+    pub(crate) id: Uuid,
+    pub(crate) at: Option<i64>,
 }
 
 /// The organizations of an applied bootstrap file.
-pub(super) struct Declared {
+pub(crate) struct Declared {
     /// Those whose logs start.
-    pub(super) organizations: BTreeSet<String>,
+    pub(crate) organizations: BTreeSet<String>,
     /// Those of which declared rows were opened or closed at this time.
-    pub(super) changed: BTreeSet<String>,
-    pub(super) at: i64,
+    pub(crate) changed: BTreeSet<String>,
+    pub(crate) at: i64,
 }
 
 impl PendingLog {

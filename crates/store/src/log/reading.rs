@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use sqlx::AssertSqlSafe;
 use sqlx::types::Uuid;
 
-use super::row_id;
-use super::rows::RowKind;
-use crate::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
+use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
+use crate::log::row_id;
+use crate::log::rows::RowKind;
 use crate::{Error, Transaction};
 use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
@@ -38,110 +38,117 @@ struct EnvironmentRow {
     horizon_at: Option<i64>,
 }
 
-impl Transaction {
-    /// The entries of an organization's log after this one, at most `limit`.
-    pub async fn log_page(&mut self, organization: &str, after: i64, limit: i64) -> Result<LogPage, Error> {
-        const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
-        const SELECT: &str = "
-            SELECT sequence, at, kind, record AS id, record_hash, hash FROM log_entries
-            WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
-        const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
-        let head: Option<Head> = fetch_optional!(self, HEAD, organization);
-        let rows: Vec<Entry> = fetch_all!(self, SELECT, organization, after, limit);
-        let removed: Option<Option<i64>> = fetch_optional_scalar!(self, REMOVED, organization);
-        let audit_horizon = removed.flatten().unwrap_or_default();
-        let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
-        let mut entries = Vec::new();
-        let mut rows = rows.into_iter();
-        for row in rows.by_ref() {
-            entries.push(reader.read(self, organization, row).await?);
-            if reader.size > MAX_RECORD_BYTES {
-                break;
-            }
+/// The entries of an organization's log after this one, at most `limit`.
+pub async fn page(
+    transaction: &mut Transaction,
+    organization: &str,
+    after: i64,
+    limit: i64,
+) -> Result<LogPage, Error> {
+    const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
+    const SELECT: &str = "
+        SELECT sequence, at, kind, record AS id, record_hash, hash FROM log_entries
+        WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
+    const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
+    let head: Option<Head> = fetch_optional!(transaction, HEAD, organization);
+    let rows: Vec<Entry> = fetch_all!(transaction, SELECT, organization, after, limit);
+    let removed: Option<Option<i64>> = fetch_optional_scalar!(transaction, REMOVED, organization);
+    let audit_horizon = removed.flatten().unwrap_or_default();
+    let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
+    let mut entries = Vec::new();
+    let mut rows = rows.into_iter();
+    for row in rows.by_ref() {
+        entries.push(reader.read(transaction, organization, row).await?);
+        if reader.size > MAX_RECORD_BYTES {
+            break;
         }
-        let rows = if is_end && rows.next().is_none() {
-            Some(self.row_counts(organization, audit_horizon).await?)
-        } else {
-            None
-        };
-        Ok(LogPage { entries, head: head.unwrap_or(Head::EMPTY), rows })
     }
+    let rows = if is_end && rows.next().is_none() {
+        Some(row_counts(transaction, organization, audit_horizon).await?)
+    } else {
+        None
+    };
+    Ok(LogPage { entries, head: head.unwrap_or(Head::EMPTY), rows })
+}
 
-    /// The numbers of rows that the retention did not remove.
-    async fn row_counts(&mut self, organization: &str, audit_horizon: i64) -> Result<RowCounts, Error> {
-        const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
-            ("snapshot", "snapshots", "received_at"),
-            ("gap", "gaps", "to_at"),
-            ("running-artifact", "artifact_runs", "started_at"),
-            ("running-artifact-end", "artifact_runs", "ended_at"),
-            ("pod", "pod_runs", "started_at"),
-            ("pod-end", "pod_runs", "ended_at"),
-            ("verdict", "verdicts", "from_at"),
-            ("verdict-end", "verdicts", "until_at"),
-        ];
-        // Rows that follow from others. No entry has these kinds.
-        const UNEXPLAINED: [(&str, &str); 3] = [
-            (
-                "unexplained-latest-attestation",
-                "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
-                   (SELECT 1 FROM attested_artifacts x
-                      JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
-                    WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
-                      AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
-            ),
-            (
-                "unexplained-image-manifest",
-                "SELECT COUNT(*) FROM (
-                   SELECT image_index, fingerprint, flow, created_at, is_recent,
-                          RANK() OVER (PARTITION BY fingerprint, flow ORDER BY created_at DESC) AS place
-                   FROM image_manifests WHERE organization = $1) m
-                 WHERE m.is_recent <> (m.place <= 16) OR NOT EXISTS
-                   (SELECT 1 FROM image_indexes i WHERE i.organization = $1 AND i.fingerprint = m.image_index
-                      AND i.flow = m.flow AND i.created_at = m.created_at)",
-            ),
-            (
-                "unexplained-compliance",
-                "SELECT COUNT(*) FROM (
-                   SELECT e.compliance, e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                          SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
-                          SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
-                          COUNT(r.environment) AS artifacts
-                   FROM environments e
-                     LEFT JOIN artifact_runs r
-                       ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
-                     LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
-                       AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-                   WHERE e.organization = $1 AND e.compliance IS NOT NULL
-                   GROUP BY e.organization, e.id) AS s
-                 WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
-                   OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
-                   OR artifacts <> compliant + non_compliant + unknown_artifacts",
-            ),
-        ];
-        let mut counts = RowCounts::new();
-        for (kind, row) in RowKind::all() {
-            let since = if kind == Kind::Audit { audit_horizon } else { i64::MIN };
-            let (table, time) = (row.table, row.time(kind));
-            let select = format!("SELECT COUNT(*) FROM {table} WHERE organization = $1 AND {time} >= $2");
-            let count: i64 = fetch_scalar!(self, AssertSqlSafe(select), organization, since);
-            counts.insert(kind.as_str().to_owned(), count);
-        }
-        for (kind, table, time) in OF_ENVIRONMENTS {
-            let select = format!(
-                "SELECT COUNT(*) FROM environments e
-                   JOIN {table} x ON x.organization = e.organization AND x.environment = e.id
-                 WHERE e.organization = $1 AND x.{time} >= COALESCE(e.horizon_at, $2)"
-            );
-            let count: i64 = fetch_scalar!(self, AssertSqlSafe(select), organization, i64::MIN);
-            counts.insert(kind.to_owned(), count);
-        }
-        for (kind, select) in UNEXPLAINED {
-            let count: i64 = fetch_scalar!(self, select, organization);
-            counts.insert(kind.to_owned(), count);
-        }
-        Ok(counts)
+/// The numbers of rows that the retention did not remove.
+async fn row_counts(
+    transaction: &mut Transaction,
+    organization: &str,
+    audit_horizon: i64,
+) -> Result<RowCounts, Error> {
+    const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
+        ("snapshot", "snapshots", "received_at"),
+        ("gap", "gaps", "to_at"),
+        ("running-artifact", "artifact_runs", "started_at"),
+        ("running-artifact-end", "artifact_runs", "ended_at"),
+        ("pod", "pod_runs", "started_at"),
+        ("pod-end", "pod_runs", "ended_at"),
+        ("verdict", "verdicts", "from_at"),
+        ("verdict-end", "verdicts", "until_at"),
+    ];
+    // Rows that follow from others. No entry has these kinds.
+    const UNEXPLAINED: [(&str, &str); 3] = [
+        (
+            "unexplained-latest-attestation",
+            "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
+               (SELECT 1 FROM attested_artifacts x
+                  JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
+                WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
+                  AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
+        ),
+        (
+            "unexplained-image-manifest",
+            "SELECT COUNT(*) FROM (
+               SELECT image_index, fingerprint, flow, created_at, is_recent,
+                      RANK() OVER (PARTITION BY fingerprint, flow ORDER BY created_at DESC) AS place
+               FROM image_manifests WHERE organization = $1) m
+             WHERE m.is_recent <> (m.place <= 16) OR NOT EXISTS
+               (SELECT 1 FROM image_indexes i WHERE i.organization = $1 AND i.fingerprint = m.image_index
+                  AND i.flow = m.flow AND i.created_at = m.created_at)",
+        ),
+        (
+            "unexplained-compliance",
+            "SELECT COUNT(*) FROM (
+               SELECT e.compliance, e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
+                      SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
+                      SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
+                      COUNT(r.environment) AS artifacts
+               FROM environments e
+                 LEFT JOIN artifact_runs r
+                   ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
+                 LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
+                   AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+               WHERE e.organization = $1 AND e.compliance IS NOT NULL
+               GROUP BY e.organization, e.id) AS s
+             WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
+               OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
+               OR artifacts <> compliant + non_compliant + unknown_artifacts",
+        ),
+    ];
+    let mut counts = RowCounts::new();
+    for (kind, row) in RowKind::all() {
+        let since = if kind == Kind::Audit { audit_horizon } else { i64::MIN };
+        let (table, time) = (row.table, row.time(kind));
+        let select = format!("SELECT COUNT(*) FROM {table} WHERE organization = $1 AND {time} >= $2");
+        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(select), organization, since);
+        counts.insert(kind.as_str().to_owned(), count);
     }
+    for (kind, table, time) in OF_ENVIRONMENTS {
+        let select = format!(
+            "SELECT COUNT(*) FROM environments e
+               JOIN {table} x ON x.organization = e.organization AND x.environment = e.id
+             WHERE e.organization = $1 AND x.{time} >= COALESCE(e.horizon_at, $2)"
+        );
+        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(select), organization, i64::MIN);
+        counts.insert(kind.to_owned(), count);
+    }
+    for (kind, select) in UNEXPLAINED {
+        let count: i64 = fetch_scalar!(transaction, select, organization);
+        counts.insert(kind.to_owned(), count);
+    }
+    Ok(counts)
 }
 
 /// Reads the records of a page.
@@ -166,18 +173,29 @@ impl Reader {
             Some(Kind::Environment) => self.environment(transaction, organization, &entry).await?,
             Some(Kind::Audit) if entry.at < self.audit_horizon => None,
             Some(kind) => match RowKind::find(kind).zip(row_id(&entry.id)) {
-                Some((row, id)) => match transaction.row_record(row, kind, organization, id).await? {
-                    Some(mut record) => {
-                        let added = transaction.add_related(kind, organization, id, &mut record).await;
-                        if kind == Kind::Attestation {
-                            let size = transaction.check_attachment(&mut record).await?;
-                            is_attachment_removed = size.is_none();
-                            self.size += size.unwrap_or_default() / FILE_BYTES;
+                Some((row, id)) => {
+                    match crate::log::rows::row_record(transaction, row, kind, organization, id).await? {
+                        Some(mut record) => {
+                            let added = crate::log::attestation::add_related(
+                                transaction,
+                                kind,
+                                organization,
+                                id,
+                                &mut record,
+                            )
+                            .await;
+                            if kind == Kind::Attestation {
+                                let size =
+                                    crate::log::attestation::check_attachment(transaction, &mut record)
+                                        .await?;
+                                is_attachment_removed = size.is_none();
+                                self.size += size.unwrap_or_default() / FILE_BYTES;
+                            }
+                            Some(readable(added.map(|()| Value::from(record)))?)
                         }
-                        Some(readable(added.map(|()| Value::from(record)))?)
+                        None => None,
                     }
-                    None => None,
-                },
+                }
                 None => None,
             },
             None => None,
@@ -204,7 +222,8 @@ impl Reader {
         if row.horizon_at.is_some_and(|horizon| entry.at < horizon) {
             return Ok(None);
         }
-        let change = transaction.environment_change(organization, id, entry.at).await;
+        let change =
+            crate::log::environment::environment_change(transaction, organization, id, entry.at).await;
         let record = change.map(|change| {
             let (id, environment, at) = (&entry.id, &row.name, entry.at);
             json!(ChangeRecord { id, organization, environment, at, change: &change })

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Column as _, Row as _};
 
-use super::contradictions::is_latest_contradicted;
-use crate::transaction::{fetch_scalars, on};
+use crate::database::transaction::{fetch_scalars, on};
+use crate::log::contradictions::is_latest_contradicted;
 use crate::{Error, Transaction};
 use model::log::Kind;
 
@@ -28,12 +28,12 @@ enum Type {
 type Columns = (Type, &'static str);
 
 /// Rows of a table whose records are in the log.
-pub(super) struct RowKind {
+pub(crate) struct RowKind {
     kind: Kind,
     /// The kind of the entry that closes a row; `None` for rows that are not closed.
     end: Option<Kind>,
     /// The name of the table, which is `x` in columns.
-    pub(super) table: &'static str,
+    pub(crate) table: &'static str,
     /// The column with the time at which the row was opened.
     opened_at: &'static str,
     columns: &'static [Columns],
@@ -246,17 +246,17 @@ const APPROVAL_END: &[Columns] =
 
 impl RowKind {
     /// The table of a kind of entry.
-    pub(super) fn find(kind: Kind) -> Option<&'static Self> {
+    pub(crate) fn find(kind: Kind) -> Option<&'static Self> {
         KINDS.iter().find(|row| row.kind == kind || row.end == Some(kind))
     }
 
     /// The column with the time of an entry.
-    pub(super) fn time(&self, kind: Kind) -> &'static str {
+    pub(crate) fn time(&self, kind: Kind) -> &'static str {
         if kind == self.kind { self.opened_at } else { "closed_at" }
     }
 
     /// The kinds of entries of all tables, with their tables.
-    pub(super) fn all() -> impl Iterator<Item = (Kind, &'static Self)> {
+    pub(crate) fn all() -> impl Iterator<Item = (Kind, &'static Self)> {
         KINDS
             .iter()
             .flat_map(|row| [Some(row.kind), row.end].into_iter().flatten().map(move |kind| (kind, row)))
@@ -290,50 +290,47 @@ macro_rules! read {
     }};
 }
 
-impl Transaction {
-    /// The record of a row; `None` if the row does not exist.
-    pub(super) async fn row_record(
-        &mut self,
-        row: &RowKind,
-        kind: Kind,
-        organization: &str,
-        id: Uuid,
-    ) -> Result<Option<Map<String, Value>>, Error> {
-        let columns = match kind {
-            kind if kind == row.kind => row.columns,
-            Kind::ApprovalEnd => APPROVAL_END,
-            _ => END,
-        };
-        let joins = if kind == Kind::Attestation { ATTESTATION_JOINS } else { "" };
-        Ok(on!(self, |connection| {
-            let mut query = sqlx::QueryBuilder::new("SELECT x.id");
-            for (_, names) in columns {
-                query.push(", ").push(*names);
-            }
-            query.push(" FROM ").push(row.table).push(" x").push(joins);
-            query.push(" WHERE x.organization = ").push_bind(organization);
-            query.push(" AND x.id = ").push_bind(id);
-            let row = query.build().fetch_optional(connection).await?;
-            row.map(|row| read!(row, columns))
-        }))
-    }
-
-    /// The declared rows that were opened or closed at a time.
-    pub(super) async fn declared_rows(
-        &mut self,
-        organization: &str,
-        at: i64,
-    ) -> Result<Vec<(Kind, Uuid)>, Error> {
-        let mut rows = Vec::new();
-        for (kind, row) in RowKind::all().filter(|(_, row)| row.end.is_some()) {
-            let (table, time) = (row.table, row.time(kind));
-            let select =
-                format!("SELECT id FROM {table} WHERE organization = $1 AND {time} = $2 ORDER BY id");
-            let ids: Vec<Uuid> = fetch_scalars!(self, AssertSqlSafe(select), organization, at);
-            rows.extend(ids.into_iter().map(|id| (kind, id)));
+/// The record of a row; `None` if the row does not exist.
+pub(crate) async fn row_record(
+    transaction: &mut Transaction,
+    row: &RowKind,
+    kind: Kind,
+    organization: &str,
+    id: Uuid,
+) -> Result<Option<Map<String, Value>>, Error> {
+    let columns = match kind {
+        kind if kind == row.kind => row.columns,
+        Kind::ApprovalEnd => APPROVAL_END,
+        _ => END,
+    };
+    let joins = if kind == Kind::Attestation { ATTESTATION_JOINS } else { "" };
+    Ok(on!(transaction, |connection| {
+        let mut query = sqlx::QueryBuilder::new("SELECT x.id");
+        for (_, names) in columns {
+            query.push(", ").push(*names);
         }
-        Ok(rows)
+        query.push(" FROM ").push(row.table).push(" x").push(joins);
+        query.push(" WHERE x.organization = ").push_bind(organization);
+        query.push(" AND x.id = ").push_bind(id);
+        let row = query.build().fetch_optional(connection).await?;
+        row.map(|row| read!(row, columns))
+    }))
+}
+
+/// The declared rows that were opened or closed at a time.
+pub(crate) async fn declared_rows(
+    transaction: &mut Transaction,
+    organization: &str,
+    at: i64,
+) -> Result<Vec<(Kind, Uuid)>, Error> {
+    let mut rows = Vec::new();
+    for (kind, row) in RowKind::all().filter(|(_, row)| row.end.is_some()) {
+        let (table, time) = (row.table, row.time(kind));
+        let select = format!("SELECT id FROM {table} WHERE organization = $1 AND {time} = $2 ORDER BY id");
+        let ids: Vec<Uuid> = fetch_scalars!(transaction, AssertSqlSafe(select), organization, at);
+        rows.extend(ids.into_iter().map(|id| (kind, id)));
     }
+    Ok(rows)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::bootstrap::file;
 use crate::notify::{Address, AddressBook, Smtp, SmtpTls};
 use model::{Channel, EnvironmentName, TargetKind};
 use store::bootstrap::file::{Organization, Target};
-use store::events::ALL_ENVIRONMENTS;
+use store::environments::events::ALL_ENVIRONMENTS;
 
 /// Maximum number of environments, targets or recipients of an action.
 const MAX_ENTRIES: usize = 100;

@@ -31,7 +31,7 @@ use model::{
 };
 use rules::notification::{Cause, CauseKind};
 use store::attestations::NewAttestation;
-use store::creations::Created;
+use store::quotas::Created;
 
 /// The types of attestations, as paths name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
@@ -114,19 +114,20 @@ pub(crate) async fn attest(
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    let stored = transaction.stored_trail(&organization, flow.as_str(), trail.as_str()).await?;
+    let stored =
+        store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
     match stored {
         Some(_) => {}
         None if path_type.creates_trail() => {
             check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
-            if transaction.flow(&organization, flow.as_str()).await?.is_none() {
+            if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
                 check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
             }
         }
         None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
     }
     let by_name = match stored {
-        Some(trail) => transaction.artifacts_by_name(&organization, trail.id).await?,
+        Some(trail) => store::artifacts::reported::by_name(transaction, &organization, trail.id).await?,
         None => BTreeMap::new(),
     };
     let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
@@ -153,18 +154,19 @@ pub(crate) async fn attest(
         owned: &owned,
     };
     let transaction = &mut evaluating.transaction;
-    let trail = transaction.lock_trail(&new, app.site.now()).await?;
+    let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
     let transaction = &mut evaluating.transaction;
     // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
     let at = app
         .site
         .now()
-        .after(Some(trail.last_modified_at).max(transaction.last_attestation_time(&new).await?));
+        .after(Some(trail.last_modified_at).max(store::attestations::last_time(transaction, &new).await?));
     if let (Some(hash), Some(attachment)) = (hash, attachment) {
-        transaction.insert_attachment(&organization, hash, &attachment.content, at).await?;
+        store::attestations::attachments::insert(transaction, &organization, hash, &attachment.content, at)
+            .await?;
     }
-    let effect = transaction.insert_attestation(&new, trail, at).await?;
+    let effect = store::attestations::insert(transaction, &new, trail, at).await?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
     let audit = Audit::from_caller(&caller, &organization, || {

@@ -10,8 +10,8 @@ use super::escape::{lines, text, url_link};
 use super::format::{count, timestamp};
 use super::list::{MAX_LISTED, first_note, table};
 use model::{FreeForm, JunitResult};
-use store::attestation_details::AttestationDetails;
-use store::attestation_lists::AttestationSummary;
+use store::attestations::details::AttestationDetails;
+use store::attestations::lists::AttestationSummary;
 
 /// The total as a bar chart, and a table of the suites.
 pub(crate) fn results(results: &[JunitResult]) -> Markup {

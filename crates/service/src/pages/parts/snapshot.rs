@@ -6,7 +6,7 @@ use super::environment_status::CurrentStatus;
 use super::escape::text;
 use super::format::{badge, compliance_badge, count, duration, timestamp};
 use super::urls::EnvironmentLinks;
-use store::timeline::Snapshot;
+use store::environments::timeline::Snapshot;
 
 /// The status of the environment at the time of the snapshot.
 pub(crate) fn status_badge(snapshot: &Snapshot) -> Markup {

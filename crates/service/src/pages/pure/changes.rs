@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use model::Fingerprint;
 use rules::notification::Content;
+use store::environments::timeline::Change;
 use store::search::Artifact;
-use store::timeline::Change;
 
 /// Maximum number of artifacts per list: started, exited, scaled.
 pub(crate) const MAX_LISTED: usize = 8;

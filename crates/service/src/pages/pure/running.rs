@@ -8,7 +8,7 @@ use model::owner::Owner;
 use model::{Fingerprint, Timestamp};
 use rules::compliance::{Compliance, ComplianceCounts};
 use rules::environment_status::Verdict;
-use store::environment_contents::PodGroup;
+use store::environments::contents::PodGroup;
 
 /// An artifact that the pods of one owner run in one namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]

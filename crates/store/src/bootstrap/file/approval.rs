@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::moment;
+use crate::bootstrap::file::moment;
 use model::{ApprovalState, EnvironmentName, Fingerprint, ShortText, Text, Timestamp};
 
 /// Approval of an artifact.

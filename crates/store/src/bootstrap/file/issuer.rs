@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Span;
-use super::action::Reference;
+use crate::bootstrap::file::Span;
+use crate::bootstrap::file::action::Reference;
 use rules::identity::Rule;
 
 /// Issuer of tokens (OIDC), such as a cluster or a CI system.

@@ -199,7 +199,7 @@ pub struct Allowance {
 }
 
 /// A value that was not filled in: a defect.
-pub(super) fn unresolved(value: &'static str) -> Error {
+pub(crate) fn unresolved(value: &'static str) -> Error {
     Error::Serialize(serde::ser::Error::custom(format_args!("{value} is missing")))
 }
 

@@ -1,0 +1,58 @@
+//! Changes the allow-lists of environments by operation.
+
+use sqlx::types::Uuid;
+
+use crate::database::transaction::{execute, fetch_optional};
+use crate::{Error, Transaction};
+use model::log::Kind;
+use model::{Fingerprint, Timestamp};
+
+/// An open entry of an allow-list.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct OpenAllowance {
+    id: Uuid,
+    /// Why the artifact is allowed.
+    pub reason: String,
+    /// The author of the entry.
+    pub author: String,
+    /// Whether the bootstrap file lists it.
+    pub is_declared: bool,
+}
+
+/// The open entry for an artifact in an environment.
+pub async fn get(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: &str,
+    artifact: Fingerprint,
+) -> Result<Option<OpenAllowance>, Error> {
+    const SELECT: &str = "
+        SELECT id, reason, author, is_declared FROM allowances
+        WHERE organization = $1 AND environment = $2 AND fingerprint = $3 AND closed_at IS NULL";
+    Ok(fetch_optional!(transaction, SELECT, organization, environment, artifact))
+}
+
+/// Adds an entry without expiry, in place of an open one.
+pub async fn allow(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: &str,
+    artifact: Fingerprint,
+    (reason, author): (&str, &str),
+    replaced: Option<&OpenAllowance>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    const CLOSE: &str = "UPDATE allowances SET closed_at = $1 WHERE organization = $2 AND id = $3";
+    const INSERT: &str = "
+        INSERT INTO allowances
+            (id, organization, environment, fingerprint, reason, author, created_at, is_declared)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    if let Some(replaced) = replaced {
+        execute!(transaction, CLOSE, now, organization, replaced.id);
+        transaction.log().row(organization, Kind::AllowanceEnd, replaced.id);
+    }
+    let id = Uuid::now_v7();
+    execute!(transaction, INSERT, id, organization, environment, artifact, reason, author, now, false);
+    transaction.log().row(organization, Kind::Allowance, id);
+    Ok(())
+}

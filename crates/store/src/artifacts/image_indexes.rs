@@ -1,0 +1,114 @@
+//! Records image indexes, and reads which manifests they list.
+
+use std::collections::BTreeSet;
+
+use sqlx::types::Uuid;
+
+use crate::database::from_row::all_from_rows;
+use crate::database::transaction::{MAX_STATEMENT_ROWS, execute, fetch_scalar, insert, on};
+use crate::{Error, Transaction};
+use model::log::Kind;
+use model::{Fingerprint, ImageIndex, ListedManifest, Timestamp};
+
+/// Number of indexes in each flow whose evidence counts for a manifest (`is_recent`): the newest ones. A manifest that does not change is in
+/// the index of each build, so that the cost of an evaluation would grow with the history.
+const MAX_INDEXES: i64 = 16;
+
+/// The indexes and manifests between which evidence counts.
+pub fn related(listed: &[ListedManifest]) -> impl Iterator<Item = Fingerprint> {
+    listed.iter().filter(|pair| pair.counts).flat_map(|pair| [pair.index, pair.manifest])
+}
+
+/// Records an index. Returns whether it is new.
+pub async fn insert(
+    transaction: &mut Transaction,
+    organization: &str,
+    index: &ImageIndex,
+    (flow, reported_by): (&str, &str),
+    at: Timestamp,
+) -> Result<bool, Error> {
+    const INSERT: &str = "
+        INSERT INTO image_indexes (id, organization, fingerprint, flow, reported_by, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (organization, fingerprint) DO NOTHING";
+    const AGE: &str = "
+        UPDATE image_manifests SET is_recent = FALSE
+        WHERE organization = $1 AND flow = $2 AND is_recent
+          AND fingerprint IN (SELECT l.fingerprint FROM image_manifests l
+                              WHERE l.organization = $1 AND l.image_index = $3)
+          AND created_at < (SELECT n.created_at FROM image_manifests n
+                            WHERE n.organization = $1 AND n.flow = $2
+                              AND n.fingerprint = image_manifests.fingerprint
+                            ORDER BY n.created_at DESC LIMIT 1 OFFSET $4)";
+    let id = Uuid::now_v7();
+    let inserted = execute!(transaction, INSERT, id, organization, index.fingerprint, flow, reported_by, at);
+    if inserted == 0 {
+        return Ok(false);
+    }
+    insert!(
+        transaction,
+        "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, flow, created_at, is_recent) ",
+        "",
+        &index.manifests,
+        |values, manifest| {
+            values.push_bind(organization).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
+            values.push_bind(manifest.platform.as_str()).push_bind(flow).push_bind(at).push_bind(true);
+        }
+    );
+    execute!(transaction, AGE, organization, flow, index.fingerprint, MAX_INDEXES - 1);
+    transaction.log().row(organization, Kind::ImageIndex, id);
+    Ok(true)
+}
+
+/// The newest indexes that list any of these artifacts, and all manifests that any of them lists; the newest first.
+pub async fn listed_manifests(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Vec<ListedManifest>, Error> {
+    const ANY: &str = "SELECT EXISTS (SELECT 1 FROM image_indexes WHERE organization = $1)";
+    let mut listed = Vec::new();
+    let has_any: bool = fetch_scalar!(transaction, ANY, organization);
+    if !has_any {
+        return Ok(listed);
+    }
+    let artifacts: Vec<_> = artifacts.iter().copied().collect();
+    for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
+        listed.append(&mut on!(transaction, |connection| {
+            let mut query = sqlx::QueryBuilder::new("WITH wanted (fingerprint) AS (");
+            query.push_values(chunk, |mut values, artifact| {
+                values.push_bind(*artifact);
+            });
+            query.push(
+                ") SELECT image_index, fingerprint, platform, counts FROM (
+                 SELECT m.image_index, m.fingerprint, m.platform, m.created_at, TRUE AS counts
+                 FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
+            );
+            query.push_bind(organization).push(
+                " AND m.fingerprint = w.fingerprint AND m.is_recent
+                 UNION
+                 SELECT m.image_index, m.fingerprint, m.platform, m.created_at, m.is_recent AS counts
+                 FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
+            );
+            query
+                .push_bind(organization)
+                .push(" AND m.image_index = w.fingerprint) AS listed ORDER BY created_at DESC, fingerprint");
+            let query = query.build().persistent(chunk.len() == 1);
+            query.fetch_all(connection).await.and_then(all_from_rows)?
+        }));
+    }
+    Ok(listed)
+}
+
+/// The names under which artifacts ran. For those that did not run, the names of the other digests of their images.
+pub async fn names(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Vec<(Fingerprint, String)>, Error> {
+    let mut names = crate::artifacts::provenance::names(transaction, organization, artifacts).await?;
+    let mut others = artifacts.clone();
+    others.retain(|artifact| names.iter().all(|(named, _)| named != artifact));
+    let others = related(&listed_manifests(transaction, organization, &others).await?).collect();
+    names.extend(crate::artifacts::provenance::names(transaction, organization, &others).await?);
+    Ok(names)
+}

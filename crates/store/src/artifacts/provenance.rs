@@ -1,0 +1,224 @@
+//! Records and reads the origins of artifacts, and the flows that own repositories and images.
+//!
+//! `claims` has what flows named, and `provenance` the claim that counts for each artifact. Attestations exclude each
+//! other within an organization, so two cannot record the same artifact at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::types::Uuid;
+
+use crate::database::columns::Json;
+use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use crate::database::transaction::{fetch_all, fetch_for_all, for_all, insert};
+use crate::repositories::{RecordedRepository, Reporter};
+use crate::{Error, Transaction};
+use model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
+use rules::ownership::Ownership;
+
+/// The origin that a request names.
+#[derive(Debug, Clone, Copy)]
+pub struct ArtifactOrigin<'a> {
+    /// The flow and the token.
+    pub reporter: Reporter<'a>,
+    /// The repository.
+    pub named: &'a RepositoryInfo,
+    /// The commit.
+    pub commit: Option<&'a GitCommit>,
+    /// The URL of a page about the commit.
+    pub commit_url: Option<&'a str>,
+    /// The attestation; `None` for the report of an artifact.
+    pub attestation: Option<Uuid>,
+    /// The report of an artifact; `None` for an attestation.
+    pub report: Option<Uuid>,
+    /// When it was received: later than all other requests of the flow.
+    pub at: Timestamp,
+}
+
+/// The effect of the origin that a request names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OriginEffect {
+    /// Number of artifacts for which it is new and differs from the origin that counts.
+    pub conflicts: i64,
+    /// Number of artifacts for which it replaced the origin of another flow or repository.
+    pub replaced: usize,
+    /// Describes a new or changed repository.
+    pub repository: Option<String>,
+}
+
+/// A repository and commit that an artifact was built from, as a flow named them.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Source {
+    /// The repository's name.
+    pub name: String,
+    /// The repository's URL.
+    pub url: Option<String>,
+    /// The commit's hash.
+    pub commit_sha: Option<String>,
+    /// The URL of a page about the commit.
+    pub commit_url: Option<String>,
+    /// The flow.
+    pub flow: String,
+    /// The name of the token.
+    pub reported_by: String,
+    /// When it was recorded.
+    pub recorded_at: Timestamp,
+}
+
+/// Matches claims that differ from the origin that counts.
+macro_rules! is_conflict {
+    () => {
+        "(c.url IS NOT NULL OR NOT EXISTS (
+            SELECT 1 FROM provenance p
+            WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint AND p.repository = c.repository
+              AND COALESCE(c.commit_sha = p.commit_sha, TRUE)))"
+    };
+}
+
+/// The flows that own repositories or images.
+pub async fn ownerships(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<BTreeMap<String, Ownership>, Error> {
+    const SELECT: &str =
+        "SELECT flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
+    let rows: Vec<(String, Json<Ownership>)> = fetch_all!(transaction, SELECT, organization);
+    Ok(rows.into_iter().map(|(flow, Json(ownership))| (flow, ownership)).collect())
+}
+
+/// The names under which artifacts ran.
+pub async fn names(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Vec<(Fingerprint, String)>, Error> {
+    const SELECT: &str = "
+        SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
+        WHERE r.environment = e.id AND e.organization = ? AND r.organization = ? AND r.fingerprint IN (?)";
+    Ok(fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization, organization))
+}
+
+/// Records the origin that a request names for artifacts, and the origins that it determines.
+pub async fn record(
+    transaction: &mut Transaction,
+    repository: RecordedRepository,
+    origin: ArtifactOrigin<'_>,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<OriginEffect, Error> {
+    const DELETE: &str = "
+        DELETE FROM provenance WHERE EXISTS (
+            SELECT 1 FROM claims c
+            WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
+              AND c.priority > provenance.priority AND c.flow = ? AND c.repository = ?)
+          AND organization = ? AND fingerprint IN (?) RETURNING flow, repository";
+    const INSERT: &str = "
+        INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
+                                flow, reported_by, priority)
+        SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by, priority
+        FROM claims c WHERE flow = ? AND repository = ? AND NOT EXISTS (
+            SELECT 1 FROM provenance p
+            WHERE p.organization = c.organization AND p.fingerprint = c.fingerprint
+              AND (p.repository <> c.repository OR p.flow <> c.flow OR p.commit_sha IS NOT NULL))
+          AND organization = ? AND fingerprint IN (?)
+        ON CONFLICT (organization, repository, fingerprint) DO UPDATE
+        SET commit_sha = excluded.commit_sha, commit_url = excluded.commit_url";
+    const NEW_CONFLICTS: &str = concat!(
+        "SELECT COUNT(*) FROM claims c WHERE ",
+        is_conflict!(),
+        " AND c.recorded_at = ? AND c.flow = ? AND c.organization = ? AND c.fingerprint IN (?)"
+    );
+    let Reporter { organization, flow, reported_by, owned } = origin.reporter;
+    let claimed = origin.named.url.as_ref().map(UrlText::as_str);
+    let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
+    let commit_sha = origin.commit.and_then(|commit| commit.sha1.as_deref());
+    // The page of a commit must not be elsewhere than the repository.
+    let commit_url = origin.commit_url.filter(|_| other_url.is_none());
+    insert!(
+        transaction,
+        "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
+                             reported_by, recorded_at, priority, commit_report) ",
+        " ON CONFLICT (organization, fingerprint, flow, repository) DO UPDATE
+          SET commit_sha = COALESCE(claims.commit_sha, excluded.commit_sha),
+              commit_url = CASE WHEN claims.commit_sha IS NULL THEN excluded.commit_url ELSE claims.commit_url END,
+              commit_report = CASE WHEN claims.commit_sha IS NULL THEN excluded.commit_report
+                                   ELSE claims.commit_report END,
+              priority = CASE WHEN excluded.priority > claims.priority THEN excluded.priority ELSE claims.priority END
+          WHERE claims.commit_sha IS NULL OR excluded.priority > claims.priority",
+        artifacts,
+        |values, artifact| {
+            values.push_bind(organization).push_bind(artifact.bytes().as_slice());
+            values.push_bind(flow).push_bind(repository.id).push_bind(other_url);
+            values.push_bind(commit_sha).push_bind(commit_url).push_bind(origin.attestation);
+            values.push_bind(reported_by).push_bind(origin.at.micros()).push_bind(owned.priority(artifact));
+            values.push_bind(origin.report.filter(|_| commit_sha.is_some()));
+        }
+    );
+    let keys = || artifacts.iter().copied();
+    let removed: Vec<(String, Uuid)> = if owned.is_owner {
+        fetch_for_all!(transaction, DELETE, keys(), flow, repository.id, organization)
+    } else {
+        Vec::new()
+    };
+    let is_other = |(of, named): &&(String, Uuid)| of != flow || *named != repository.id;
+    let replaced = removed.iter().filter(is_other).count();
+    for_all!(transaction, INSERT, keys(), flow, repository.id, organization);
+    let new: Vec<(i64,)> = fetch_for_all!(transaction, NEW_CONFLICTS, keys(), origin.at, flow, organization);
+    let conflicts = new.into_iter().map(|(count,)| count).sum();
+    Ok(OriginEffect { conflicts, replaced, repository: repository.change })
+}
+
+/// The repositories and commits that an artifact was built from.
+pub async fn sources(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: Fingerprint,
+) -> Result<AtMost<Source>, Error> {
+    const SELECT: &str = "
+        SELECT r.name, r.url, p.commit_sha, p.commit_url, p.flow, p.reported_by, p.recorded_at
+        FROM provenance p JOIN repositories r ON r.organization = p.organization AND r.id = p.repository
+        WHERE p.organization = $1 AND p.fingerprint = $2
+        ORDER BY p.recorded_at DESC, r.id LIMIT $3";
+    select_sources(transaction, SELECT, organization, artifact).await
+}
+
+/// The origins that flows named for an artifact and that do not count, latest first, with the URLs that they named.
+pub async fn conflicting_claims(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: Fingerprint,
+) -> Result<AtMost<Source>, Error> {
+    const SELECT: &str = concat!(
+        "SELECT r.name, COALESCE(c.url, r.url) AS url, c.commit_sha, c.commit_url, c.flow, c.reported_by,
+                c.recorded_at
+         FROM claims c JOIN repositories r ON r.organization = c.organization AND r.id = c.repository
+         WHERE c.organization = $1 AND c.fingerprint = $2 AND ",
+        is_conflict!(),
+        " ORDER BY c.recorded_at DESC, c.attestation LIMIT $3"
+    );
+    select_sources(transaction, SELECT, organization, artifact).await
+}
+
+async fn select_sources(
+    transaction: &mut Transaction,
+    select: &'static str,
+    organization: &str,
+    artifact: Fingerprint,
+) -> Result<AtMost<Source>, Error> {
+    let rows = fetch_all!(transaction, select, organization, artifact, one_more_than(MAX_ROWS));
+    Ok(AtMost::from_rows(MAX_ROWS, rows))
+}
+
+/// The numbers of [`conflicting_claims`](Self::conflicting_claims), of the artifacts that have any.
+pub async fn numbers_of_conflicts(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<HashMap<Fingerprint, i64>, Error> {
+    const SELECT: &str = concat!(
+        "SELECT c.fingerprint, COUNT(*) FROM claims c WHERE ",
+        is_conflict!(),
+        " AND c.organization = ? AND c.fingerprint IN (?) GROUP BY c.fingerprint"
+    );
+    let rows: Vec<(Fingerprint, i64)> =
+        fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization);
+    Ok(rows.into_iter().collect())
+}

@@ -1,0 +1,158 @@
+//! Records the artifacts that pipelines report, and finds them by their names in templates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::types::Uuid;
+
+use crate::artifacts::provenance::{ArtifactOrigin, OriginEffect};
+use crate::attestations::latest::{AddedBy, AttestedBy};
+use crate::database::columns::{Json, json};
+use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use crate::database::transaction::{fetch_all, insert, on};
+use crate::repositories::{RecordError, Reporter};
+use crate::{Error, Transaction};
+use model::log::Kind;
+use model::{Fingerprint, GitCommit, ReportedArtifact, ShortText, Timestamp, commit_url};
+
+/// The report of an artifact to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct NewReport<'a> {
+    /// The flow and the token.
+    pub reporter: Reporter<'a>,
+    /// The trail; `None` in the form of older clients.
+    pub trail: Option<Uuid>,
+    /// The request.
+    pub sent: &'a ReportedArtifact,
+    /// The commit that it names.
+    pub commit: &'a GitCommit,
+}
+
+/// The report of an artifact in a trail.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct TrailReport {
+    /// The artifact.
+    pub artifact: Fingerprint,
+    /// The name of the file or the image.
+    pub name: String,
+    /// Its name in the template of the trail.
+    pub template_name: Option<String>,
+    /// When it was received.
+    pub created_at: Timestamp,
+}
+
+/// An attestation that attests no artifact yet.
+#[derive(sqlx::FromRow)]
+struct UnlinkedRow {
+    #[sqlx(flatten)]
+    attestation: AttestedBy,
+    targets: Json<Vec<String>>,
+}
+
+/// Records a report, and the repository and origin that it names.
+///
+/// # Errors
+///
+/// Returns [`RecordError`] if its repository is ambiguous or closed, or if the database fails.
+pub async fn insert(
+    transaction: &mut Transaction,
+    new: NewReport<'_>,
+    at: Timestamp,
+) -> Result<OriginEffect, RecordError> {
+    let NewReport { reporter, sent, commit, .. } = new;
+    let report = Some(insert_report(transaction, new, at).await?);
+    let Some(named) = &sent.repo_info else { return Ok(OriginEffect::default()) };
+    let repository = crate::repositories::record(transaction, reporter, named, at).await?;
+    let commit_url = commit_url(Some(named), commit);
+    let (commit, commit_url) = (Some(commit), commit_url.as_deref());
+    let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, report, at };
+    Ok(crate::artifacts::provenance::record(transaction, repository, origin, &[sent.fingerprint].into())
+        .await?)
+}
+
+/// Records a report, and returns its identifier. In a trail, the attestations by the artifact's name then attest it, if they
+/// attest no other.
+async fn insert_report(
+    transaction: &mut Transaction,
+    new: NewReport<'_>,
+    at: Timestamp,
+) -> Result<Uuid, Error> {
+    const INSERT: &str = "
+        INSERT INTO reported_artifacts
+            (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    let NewReport { reporter: Reporter { organization, flow, reported_by, .. }, sent, .. } = new;
+    let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
+    let id = Uuid::now_v7();
+    on!(transaction, |connection| {
+        let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(flow);
+        let insert = insert.bind(new.trail).bind(sent.fingerprint.bytes().as_slice());
+        let insert = insert.bind(sent.filename.as_str()).bind(name).bind(at.micros());
+        insert.bind(reported_by).bind(json(sent)?).execute(connection).await?;
+    });
+    transaction.log().row(organization, Kind::Artifact, id);
+    let artifact = BTreeSet::from([sent.fingerprint]);
+    let added = AddedBy { flow, trail: new.trail, report: Some(id), at };
+    crate::attestations::latest::add_to_flow(transaction, organization, &artifact, added).await?;
+    let Some(trail) = new.trail else { return Ok(id) };
+    crate::attestations::update_trail(transaction, organization, trail, sent.git_commit_info.as_ref(), at)
+        .await?;
+    let Some(name) = name else { return Ok(id) };
+    let attestations = attestations_by_name(transaction, organization, trail, name).await?;
+    insert!(
+        transaction,
+        "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail, report) ",
+        " ON CONFLICT DO NOTHING",
+        &attestations,
+        |values, attestation| {
+            values.push_bind(organization).push_bind(sent.fingerprint.bytes().as_slice());
+            values.push_bind(attestation.id).push_bind(trail).push_bind(id);
+        }
+    );
+    for attestation in &attestations {
+        crate::attestations::latest::record(transaction, organization, &artifact, attestation).await?;
+    }
+    Ok(id)
+}
+
+/// The attestations of a trail that target an artifact by name and attest no artifact yet.
+async fn attestations_by_name(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+    name: &str,
+) -> Result<Vec<AttestedBy>, Error> {
+    const SELECT: &str = "
+        SELECT id, flow, trail, name, kind, is_compliant, created_at, targets FROM attestations a
+        WHERE organization = $1 AND trail = $2 AND targets <> '[]'
+          AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
+                          WHERE x.organization = a.organization AND x.attestation = a.id)";
+    let rows: Vec<UnlinkedRow> = fetch_all!(transaction, SELECT, organization, trail);
+    let of_name = rows.into_iter().filter(|row| row.targets.0.iter().any(|target| target == name));
+    Ok(of_name.map(|row| row.attestation).collect())
+}
+
+/// The reports of artifacts in a trail, newest first.
+pub async fn of_trail(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+) -> Result<AtMost<TrailReport>, Error> {
+    const SELECT: &str = "
+        SELECT fingerprint AS artifact, name, template_name, created_at FROM reported_artifacts
+        WHERE organization = $1 AND trail = $2 ORDER BY created_at DESC, id DESC LIMIT $3";
+    let rows = fetch_all!(transaction, SELECT, organization, trail, one_more_than(MAX_ROWS));
+    Ok(AtMost::from_rows(MAX_ROWS, rows))
+}
+
+/// The artifacts of a trail by their names in its template: the last reported one of each name.
+pub async fn by_name(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+) -> Result<BTreeMap<String, Fingerprint>, Error> {
+    const SELECT: &str = "
+        SELECT template_name, fingerprint FROM reported_artifacts
+        WHERE organization = $1 AND trail = $2 AND template_name IS NOT NULL ORDER BY created_at, id";
+    let rows: Vec<(String, Fingerprint)> = fetch_all!(transaction, SELECT, organization, trail);
+    Ok(rows.into_iter().collect())
+}

@@ -1,0 +1,125 @@
+//! Reads the attestations of an artifact or a trail as lists.
+
+use sqlx::types::Uuid;
+
+use crate::database::columns::Json;
+use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
+use crate::database::transaction::{fetch_all, fetch_optional_scalar, fetch_scalar};
+use crate::{Error, Transaction};
+use model::{Fingerprint, GitCommit, JunitResult, Timestamp};
+
+/// An attestation in a list.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct AttestationSummary {
+    /// Its identifier.
+    pub id: Uuid,
+    /// Its flow.
+    pub flow: String,
+    /// Its trail.
+    pub trail: String,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
+    /// The test results of all suites together.
+    #[sqlx(try_from = "Json<Option<Vec<JunitResult>>>")]
+    pub results: JunitResult,
+    /// Whether they are longer than [`MAX_INLINE_RESULTS`].
+    has_long_results: bool,
+    /// When it was received.
+    pub created_at: Timestamp,
+    /// The name of the reporter's token.
+    pub reported_by: String,
+    /// Whether a later one superseded it.
+    pub is_superseded: bool,
+    /// The template's artifacts that it is about, by name.
+    #[sqlx(try_from = "Json<Vec<String>>")]
+    pub targets: Vec<String>,
+    /// The artifact that it is about; the first of several.
+    pub artifact: Option<Fingerprint>,
+}
+
+/// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.
+const MAX_INLINE_RESULTS: i64 = 16 * 1024;
+
+/// Selects summaries; `$1` is [`MAX_INLINE_RESULTS`].
+macro_rules! select_summaries {
+    ($condition:literal) => {
+        concat!(
+            "SELECT a.id, a.flow, t.name AS trail, a.name, a.kind, CASE WHEN a.has_verdict THEN a.is_compliant END AS passes,
+                    CASE WHEN LENGTH(a.results) <= $1 THEN a.results END AS results,
+                    LENGTH(a.results) > $1 AS has_long_results, a.created_at, a.reported_by,
+                    a.superseded_by IS NOT NULL AS is_superseded, a.targets,
+                    (SELECT x.fingerprint FROM attested_artifacts x
+                     WHERE x.organization = a.organization AND x.attestation = a.id
+                     ORDER BY x.fingerprint LIMIT 1) AS artifact
+             FROM attestations a JOIN trails t ON t.organization = a.organization AND t.id = a.trail
+             WHERE a.organization = $3 AND ",
+            $condition
+        )
+    };
+}
+
+/// The attestations of an artifact, newest first.
+pub async fn of_artifact(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: Fingerprint,
+) -> Result<AtMost<AttestationSummary>, Error> {
+    const SELECT: &str = select_summaries!(
+        "a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $3 AND fingerprint = $4)
+         ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
+    );
+    let rows =
+        fetch_all!(transaction, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
+    complete(transaction, organization, rows).await
+}
+
+/// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
+/// first.
+pub async fn first_commit(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: Fingerprint,
+) -> Result<Option<GitCommit>, Error> {
+    const SELECT: &str = "
+        SELECT a.git_commit_info
+        FROM attested_artifacts x JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
+        WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
+        ORDER BY a.created_at, a.id LIMIT 1";
+    let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(transaction, SELECT, organization, artifact);
+    Ok(commit.map(|Json(commit)| commit))
+}
+
+/// The attestations of a trail, current before superseded, newest first.
+pub async fn of_trail(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+) -> Result<AtMost<AttestationSummary>, Error> {
+    const SELECT: &str = select_summaries!(
+        "a.trail = $4
+         ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
+         LIMIT $2"
+    );
+    let rows =
+        fetch_all!(transaction, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, trail);
+    complete(transaction, organization, rows).await
+}
+
+/// Reads the long results one at a time.
+async fn complete(
+    transaction: &mut Transaction,
+    organization: &str,
+    rows: Vec<AttestationSummary>,
+) -> Result<AtMost<AttestationSummary>, Error> {
+    const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
+    let mut summaries = AtMost::from_rows(MAX_ROWS, rows);
+    for attested in summaries.listed.iter_mut().filter(|attested| attested.has_long_results) {
+        let results: Json<Option<_>> = fetch_scalar!(transaction, RESULTS, organization, attested.id);
+        attested.results = results.into();
+    }
+    Ok(summaries)
+}

@@ -1,0 +1,382 @@
+//! Records attestations and lists them (operation 2).
+
+pub mod attachments;
+pub mod details;
+pub mod latest;
+pub mod lists;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use sqlx::types::Uuid;
+
+use crate::artifacts::provenance::{ArtifactOrigin, OriginEffect};
+use crate::attestations::latest::{AddedBy, AttestedBy};
+use crate::database::columns::{Json, json};
+use crate::database::row_limit::PageBudget;
+use crate::database::rows::Id;
+use crate::database::transaction::{execute, fetch_one, fetch_optional_scalar, fetch_scalar, insert, on};
+use crate::repositories::{RecordError, Reporter};
+use crate::trails::writes::StoredTrail;
+use crate::{Error, Transaction};
+use model::log::Kind;
+use model::{
+    AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo, Text,
+    Timestamp, UrlText,
+};
+use rules::ownership::Owned;
+
+/// The version of the stored form of an attestation.
+const SCHEMA_VERSION: i64 = 1;
+
+/// An attestation to be recorded.
+#[derive(Debug)]
+pub struct NewAttestation<'a> {
+    /// The organization.
+    pub organization: &'a str,
+    /// The flow, created with its first trail.
+    pub flow: &'a str,
+    /// The trail, created with its first attestation.
+    pub trail: &'a str,
+    /// The fields of all types.
+    pub fields: &'a AttestationFields,
+    /// The names of its artifacts in the template of the trail.
+    pub targets: &'a BTreeSet<String>,
+    /// Its artifacts.
+    pub artifacts: &'a BTreeSet<Fingerprint>,
+    /// Its type.
+    pub kind: &'a str,
+    /// Test results.
+    pub results: &'a [JunitResult],
+    /// A JSON object of its other fields.
+    pub other: &'a str,
+    /// Whether it passes; `None` if its type has no verdict.
+    pub passes: Option<bool>,
+    /// The repository that it names.
+    pub repository: Option<&'a RepositoryInfo>,
+    /// The URL of a page about the commit.
+    pub commit_url: Option<String>,
+    /// The attachment's hash, and its file name if there is one.
+    pub attachment: Option<(Fingerprint, Option<&'a str>)>,
+    /// The token's name.
+    pub reported_by: &'a str,
+    /// The hash of the token.
+    pub token: Fingerprint,
+    /// The repositories and images that the flow owns.
+    pub owned: &'a Owned,
+}
+
+impl<'a> NewAttestation<'a> {
+    fn reporter(&self) -> Reporter<'a> {
+        let Self { organization, flow, reported_by, owned, .. } = *self;
+        Reporter { organization, flow, reported_by, owned }
+    }
+}
+
+/// The time range of a list, in microseconds of Unix time.
+#[derive(Debug, Clone, Copy)]
+pub struct Span {
+    /// Inclusive.
+    pub from: i64,
+    /// Exclusive.
+    pub until: i64,
+}
+
+impl Span {
+    /// All times.
+    pub const ALL: Self = Self { from: 0, until: i64::MAX };
+}
+
+/// An attestation in a list (interface, "Attestation").
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+pub struct Attestation {
+    #[schema(value_type = String)]
+    pub attestation_id: Id,
+    pub attestation_name: String,
+    pub attestation_type: String,
+    pub created_at: Timestamp,
+    pub description: String,
+    pub has_audit_package: bool,
+    /// Its page.
+    #[sqlx(skip)]
+    pub html_url: String,
+    /// Null if its type has no verdict.
+    pub is_compliant: Option<bool>,
+    pub origin_url: String,
+    /// The repository that it names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[sqlx(try_from = "Json<Option<RepositoryInfo>>")]
+    pub repo_info: Option<RepositoryInfo>,
+    pub reported_by: String,
+    pub schema_version: i64,
+    pub user_data: AnyJson,
+}
+
+/// An attestation, and the trail that it is in.
+#[derive(sqlx::FromRow)]
+struct ListedAttestation {
+    #[sqlx(flatten)]
+    attestation: Attestation,
+    trail_name: String,
+}
+
+/// The columns of [`Attestation`].
+macro_rules! columns {
+    () => {
+        "a.id AS attestation_id, a.name AS attestation_name, a.kind AS attestation_type, a.created_at, a.description,
+         a.attachment IS NOT NULL AS has_audit_package, CASE WHEN a.has_verdict THEN a.is_compliant END AS is_compliant,
+         a.origin_url, a.repo_info, a.reported_by, a.schema_version, a.user_data"
+    };
+}
+pub(crate) use columns;
+
+/// The columns of an attestation that are determined when it is recorded.
+struct Record<'a> {
+    id: Uuid,
+    trail: Uuid,
+    repository: Option<Uuid>,
+    /// The template's artifacts that it is about, as JSON.
+    targets: &'a str,
+    /// The attestation with the same name and targets that it supersedes.
+    overrides: Option<Uuid>,
+    at: Timestamp,
+}
+
+/// Locks the trail, creating it and its flow if necessary. No other attestation can lock it until the
+/// transaction ends: the order of the times is the order of recording.
+pub async fn lock_trail(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+    now: Timestamp,
+) -> Result<StoredTrail, Error> {
+    // The update changes nothing and locks the row.
+    const TRAIL: &str = "
+        INSERT INTO trails (id, organization, flow, name, created_at, last_modified_at, created_by, created_by_token)
+        VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
+        ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
+        RETURNING id, last_modified_at";
+    crate::flows::create(transaction, new.organization, new.flow, new.token, now).await?;
+    let (id, NewAttestation { organization, flow, trail, reported_by, token, .. }) = (Uuid::now_v7(), new);
+    let locked: StoredTrail =
+        fetch_one!(transaction, TRAIL, id, organization, flow, trail, now, reported_by, token);
+    if locked.id == id {
+        transaction.log().revision(organization, Kind::Trail, id, now);
+    }
+    Ok(locked)
+}
+
+/// When the last attestation of the flow was received.
+pub async fn last_time(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+) -> Result<Option<Timestamp>, Error> {
+    const LAST: &str = "
+        SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
+        ORDER BY created_at DESC, id DESC LIMIT 1";
+    Ok(fetch_optional_scalar!(transaction, LAST, new.organization, new.flow))
+}
+
+/// Records an attestation, and the repository and origin that it names.
+///
+/// # Errors
+///
+/// Returns [`RecordError`] if its repository is ambiguous or closed, or if the database fails.
+pub async fn insert(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+    trail: StoredTrail,
+    at: Timestamp,
+) -> Result<OriginEffect, RecordError> {
+    let repository = match new.repository {
+        Some(named) => {
+            Some((named, crate::repositories::record(transaction, new.reporter(), named, at).await?))
+        }
+        None => None,
+    };
+    let targets = json(new.targets)?;
+    let superseded =
+        latest(transaction, new.organization, trail.id, new.fields.attestation_name.as_str(), &targets)
+            .await?;
+    let id = Uuid::now_v7();
+    let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
+    let record = Record {
+        id,
+        trail: trail.id,
+        repository: repository_id,
+        targets: &targets,
+        overrides: superseded,
+        at,
+    };
+    insert_record(transaction, new, record).await?;
+    update_trail(transaction, new.organization, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
+    link(transaction, new, id, trail.id).await?;
+    let attested = AttestedBy {
+        id,
+        flow: new.flow.to_owned(),
+        trail: trail.id,
+        name: new.fields.attestation_name.as_str().to_owned(),
+        kind: new.kind.to_owned(),
+        is_compliant: new.passes == Some(true),
+        created_at: at,
+    };
+    crate::attestations::latest::record(transaction, new.organization, new.artifacts, &attested).await?;
+    let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };
+    crate::attestations::latest::add_to_flow(transaction, new.organization, new.artifacts, added).await?;
+    transaction.log().row(new.organization, Kind::Attestation, id);
+    let Some((named, repository)) = repository else { return Ok(OriginEffect::default()) };
+    let origin = ArtifactOrigin {
+        reporter: new.reporter(),
+        named,
+        commit: new.fields.git_commit_info.as_ref(),
+        commit_url: new.commit_url.as_deref(),
+        attestation: Some(id),
+        report: None,
+        at,
+    };
+    Ok(crate::artifacts::provenance::record(transaction, repository, origin, new.artifacts).await?)
+}
+
+/// Updates a trail after a request, and its commit if the request has one.
+pub(crate) async fn update_trail(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+    commit: Option<&GitCommit>,
+    at: Timestamp,
+) -> Result<(), Error> {
+    const TOUCH: &str = "UPDATE trails SET last_modified_at = $1 WHERE organization = $2 AND id = $3";
+    const COMMIT: &str = "
+        UPDATE trails SET git_commit_info = $1
+        WHERE organization = $2 AND id = $3 AND git_commit_info IS DISTINCT FROM $1";
+    execute!(transaction, TOUCH, at, organization, trail);
+    let Some(commit) = commit else { return Ok(()) };
+    let commit = json(commit)?;
+    let changed = execute!(transaction, COMMIT, commit, organization, trail);
+    if changed > 0 {
+        transaction.log().revision(organization, Kind::Trail, trail, at);
+    }
+    Ok(())
+}
+
+/// The current attestation with this name and these targets.
+async fn latest(
+    transaction: &mut Transaction,
+    organization: &str,
+    trail: Uuid,
+    name: &str,
+    targets: &str,
+) -> Result<Option<Uuid>, Error> {
+    const LATEST: &str = "
+        SELECT id FROM attestations
+        WHERE organization = $1 AND trail = $2 AND superseded_by IS NULL AND name = $3 AND targets = $4";
+    Ok(fetch_optional_scalar!(transaction, LATEST, organization, trail, name, targets))
+}
+
+async fn insert_record(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+    record: Record<'_>,
+) -> Result<(), Error> {
+    const INSERT: &str = "
+        INSERT INTO attestations
+            (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
+             is_compliant, has_verdict, results, description, origin_url, user_data, annotations, external_urls,
+             git_commit_info, repository, attachment, attachment_name, overrides, other_fields, repo_info)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+                $23, $24, $25)";
+    const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
+    let data = new.fields;
+    let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
+    let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
+    on!(transaction, |connection| {
+        let insert =
+            sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
+        let insert = insert.bind(data.attestation_name.as_str()).bind(new.kind).bind(record.targets);
+        let insert = insert.bind(record.at.micros()).bind(new.reported_by).bind(SCHEMA_VERSION);
+        // A row without a verdict does not pass.
+        let insert = insert.bind(new.passes == Some(true)).bind(new.passes.is_some());
+        let insert = insert.bind(json(new.results)?).bind(text(&data.description));
+        let insert = insert
+            .bind(data.origin_url.as_ref().map_or("", UrlText::as_str))
+            .bind(data.user_data.as_ref().map_or("{}", AnyJson::as_str));
+        let insert = insert.bind(object(&data.annotations)).bind(object(&data.external_urls));
+        let insert =
+            insert.bind(data.git_commit_info.as_ref().map(json).transpose()?).bind(record.repository);
+        let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
+        let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
+        let insert = insert.bind(new.other).bind(data.repo_info.as_ref().map(json).transpose()?);
+        insert.execute(connection).await?;
+    });
+    if let Some(superseded) = record.overrides {
+        execute!(transaction, SUPERSEDE, record.id, new.organization, superseded);
+    }
+    Ok(())
+}
+
+/// Links artifacts to the attestation.
+async fn link(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+    id: Uuid,
+    trail: Uuid,
+) -> Result<(), Error> {
+    insert!(
+        transaction,
+        "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail) ",
+        "",
+        new.artifacts,
+        |values, artifact| {
+            values.push_bind(new.organization).push_bind(artifact.bytes().as_slice());
+            values.push_bind(id).push_bind(trail);
+        }
+    );
+    Ok(())
+}
+
+/// The number of a flow's attestations.
+pub async fn count(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+    span: Span,
+) -> Result<u64, Error> {
+    const COUNT: &str = "
+        SELECT COUNT(*) FROM attestations
+        WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
+    let total: i64 = fetch_scalar!(transaction, COUNT, organization, flow, span.from, span.until);
+    Ok(total.unsigned_abs())
+}
+
+/// A page of a flow's attestations, newest first.
+pub async fn list(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: &str,
+    span: Span,
+    page: Page,
+    html_url: impl Fn(&str, Uuid) -> String,
+) -> Result<Vec<Attestation>, Error> {
+    // A control character takes six bytes in JSON.
+    const SELECT: &str = concat!(
+        "SELECT ",
+        columns!(),
+        ",
+               (SELECT t.name FROM trails t
+                WHERE t.organization = a.organization AND t.id = a.trail) AS trail_name,
+               CAST(6 * (octet_length(a.description) + octet_length(a.origin_url)) + octet_length(a.user_data)
+                    + COALESCE(octet_length(a.repo_info), 0) AS BIGINT) AS size
+        FROM attestations a
+        WHERE a.organization = $1 AND a.flow = $2 AND a.created_at >= $3 AND a.created_at < $4
+        ORDER BY a.created_at DESC, a.id DESC LIMIT $5 OFFSET $6"
+    );
+    let rows: Vec<ListedAttestation> = on!(transaction, |connection| {
+        let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
+        let select = select.bind(page.size()).bind(page.offset());
+        PageBudget::of_page().read(select.fetch(connection)).await?
+    });
+    let attestation = |ListedAttestation { attestation, trail_name }| Attestation {
+        html_url: html_url(&trail_name, attestation.attestation_id.0),
+        ..attestation
+    };
+    Ok(rows.into_iter().map(attestation).collect())
+}

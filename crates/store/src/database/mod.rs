@@ -1,0 +1,17 @@
+//! Both databases behind one [`Transaction`](transaction::Transaction): connections, timeouts, macros for statements, and
+//! conversions of columns and rows.
+
+pub(crate) mod columns;
+pub(crate) mod connect;
+pub(crate) mod error;
+pub(crate) mod from_row;
+pub mod leases;
+pub(crate) mod like_pattern;
+pub(crate) mod migrations;
+pub(crate) mod postgres;
+pub(crate) mod row_limit;
+pub(crate) mod rows;
+pub(crate) mod sqlite;
+pub(crate) mod timeouts;
+pub(crate) mod transaction;
+pub(crate) mod url;

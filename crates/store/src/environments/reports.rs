@@ -1,0 +1,322 @@
+//! Records reports: environments, their snapshots and gaps.
+
+use std::num::TryFromIntError;
+use std::time::Duration;
+
+use sqlx::types::Uuid;
+
+use crate::database::columns::{Json, Micros, json, micros};
+use crate::database::transaction::{execute, fetch_optional};
+use crate::{Error, Store, Transaction};
+use model::log::environment_change::NewSnapshot;
+use model::reason::Reason;
+use model::{Fingerprint, Timestamp};
+use rules::absence::ExpectedArtifacts;
+use rules::compliance::Compliance;
+
+/// An environment whose row is locked until the transaction ends.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct LockedEnvironment {
+    /// Its identifier.
+    pub id: Uuid,
+    /// Time without reports that makes a gap; `None` for the service's default.
+    #[sqlx(try_from = "Micros")]
+    pub silent_after: Option<Duration>,
+    /// When it was last reported.
+    pub last_report_at: Option<Timestamp>,
+    /// The name of the token that reported it last.
+    pub reported_by: Option<String>,
+    /// The content hash of the last report.
+    pub report_hash: Option<Fingerprint>,
+    /// The number of the current snapshot; 0 before the first.
+    pub snapshot: i64,
+    /// Its compliance as of the last evaluation.
+    pub compliance: Compliance,
+    /// The latest time of its records.
+    pub changed_at: Timestamp,
+    /// The declared limits of its number of artifacts.
+    #[sqlx(flatten, try_from = "LimitsRow")]
+    pub expected: ExpectedArtifacts,
+    /// Why it ran too few artifacts at the last evaluation, if it did.
+    #[sqlx(try_from = "Json<Option<Reason>>")]
+    pub absence: Option<Reason>,
+    /// Whether it is queued for evaluation.
+    pub is_queued: bool,
+    /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
+    /// verdict expires, and it was counted when it was last evaluated.
+    pub is_evaluated: bool,
+}
+
+/// What to do about an environment that another transaction has locked.
+#[derive(Debug, Clone, Copy)]
+pub enum IfLocked {
+    /// Waits for it.
+    Wait,
+    /// Skips it.
+    Skip,
+}
+
+/// A received report, without its content.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceivedReport<'a> {
+    /// When it was received.
+    pub at: Timestamp,
+    /// The name of the token.
+    pub reported_by: &'a str,
+    /// The hash of its bytes and its sender.
+    pub body_hash: Fingerprint,
+    /// The hash of its content, independent of order and formatting.
+    pub report_hash: Fingerprint,
+}
+
+const CONFIRM: &str = "
+    UPDATE environments
+    SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
+        changed_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END
+    WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
+      AND last_report_at >= $1 - COALESCE(silent_after, $6)";
+
+const CREATE: &str = "
+    INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
+    VALUES ($1, $2, $3, $4, $5, 0)
+    ON CONFLICT DO NOTHING";
+
+#[derive(sqlx::FromRow)]
+struct LimitsRow {
+    min_artifacts: Option<i64>,
+    max_drop_percent: Option<i64>,
+    reference_artifacts: Option<i64>,
+}
+
+/// Selects the columns of [`LockedEnvironment`].
+macro_rules! select_environment {
+    ($end:literal) => {
+        concat!(
+            "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
+                    min_artifacts, max_drop_percent, reference_artifacts, absence,
+                    EXISTS (SELECT 1 FROM evaluation_queue q
+                            WHERE q.organization = e.organization AND q.environment = e.id) AS is_queued,
+                    compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
+                      AND NOT EXISTS (SELECT 1 FROM evaluation_queue q
+                                      WHERE q.organization = e.organization AND q.environment = e.id) AS is_evaluated
+             FROM environments e WHERE organization = $1 AND name = $2",
+            $end
+        )
+    };
+}
+
+impl TryFrom<LimitsRow> for ExpectedArtifacts {
+    type Error = TryFromIntError;
+
+    fn try_from(row: LimitsRow) -> Result<Self, TryFromIntError> {
+        let limit = |number: Option<i64>| number.map(u32::try_from).transpose();
+        Ok(Self {
+            min_artifacts: limit(row.min_artifacts)?,
+            max_drop: limit(row.max_drop_percent)?,
+            reference: limit(row.reference_artifacts)?,
+        })
+    }
+}
+
+/// Confirms the last report if its bytes, its sender and its token are the same and there is no gap since. Returns
+/// whether it did. The time never goes back: a later report may be recorded first. A power failure may lose the
+/// update on SQLite; the next report repeats it.
+///
+/// # Errors
+///
+/// Returns [`Error::Busy`] if other writes of this process take too long on SQLite.
+pub async fn confirm(
+    store: &Store,
+    organization: &str,
+    environment: &str,
+    body_hash: Fingerprint,
+    reported_by: &str,
+    at: Timestamp,
+    silent_after: Duration,
+) -> Result<bool, Error> {
+    macro_rules! confirm {
+        ($pool:expr) => {
+            sqlx::query(CONFIRM)
+                .bind(at.micros())
+                .bind(organization)
+                .bind(environment)
+                .bind(body_hash.bytes().as_slice())
+                .bind(reported_by)
+                .bind(micros(silent_after))
+                .execute($pool)
+                .await?
+                .rows_affected()
+        };
+    }
+    let rows = match store {
+        Store::Sqlite(pools) => {
+            let (heartbeats, _permit) = pools.heartbeats().await?;
+            confirm!(heartbeats)
+        }
+        // Waits for the row lock while a report of the environment is being recorded.
+        Store::Postgres(pools) => {
+            let mut transaction = pools.write().await?;
+            let rows = confirm!(&mut *transaction);
+            if rows > 0 {
+                Transaction::Postgres(transaction).commit().await?;
+            }
+            rows
+        }
+    };
+    Ok(rows > 0)
+}
+
+/// Locks the environment until the transaction ends; `None` if it does not exist, or is to be skipped. SQLite has a
+/// single writer; PostgreSQL locks the row.
+pub async fn lock(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    if_locked: IfLocked,
+) -> Result<Option<LockedEnvironment>, Error> {
+    let select = match (&transaction, if_locked) {
+        (Transaction::Sqlite(_), _) => select_environment!(""),
+        (Transaction::Postgres(_), IfLocked::Wait) => select_environment!(" FOR NO KEY UPDATE"),
+        (Transaction::Postgres(_), IfLocked::Skip) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
+    };
+    Ok(fetch_optional!(transaction, select, organization, name))
+}
+
+/// Creates the environment, and locks it. Another request may have created it meanwhile.
+pub async fn create(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    token: Fingerprint,
+    now: Timestamp,
+) -> Result<LockedEnvironment, Error> {
+    execute!(transaction, CREATE, Uuid::now_v7(), organization, name, now, token);
+    let created = lock(transaction, organization, name, IfLocked::Wait).await?;
+    created.ok_or(Error::Unreadable("an environment"))
+}
+
+/// Sets the description of an environment.
+pub async fn describe(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    description: &str,
+) -> Result<(), Error> {
+    const UPDATE: &str = "UPDATE environments SET description = $1 WHERE organization = $2 AND name = $3";
+    execute!(transaction, UPDATE, description, organization, name);
+    Ok(())
+}
+
+/// Records a report and the number of the current snapshot. The number is the same as before if the report confirms a
+/// snapshot, which another token may have reported.
+pub async fn record(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: &LockedEnvironment,
+    received: ReceivedReport<'_>,
+    snapshot: i64,
+) -> Result<(), Error> {
+    const UPSERT: &str = "
+        INSERT INTO confirmations (organization, environment, snapshot, reported_by, first_at, last_at)
+        VALUES ($1, $2, $3, $4, $5, $5)
+        ON CONFLICT (organization, environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
+    const UPDATE: &str = "
+        UPDATE environments
+        SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
+        WHERE organization = $6 AND id = $7";
+    let ReceivedReport { at, reported_by, body_hash, report_hash } = received;
+    let is_by_another = environment.reported_by.as_deref().is_some_and(|last| last != reported_by);
+    if is_by_another && snapshot == environment.snapshot {
+        execute!(transaction, UPSERT, organization, environment.id, snapshot, reported_by, at);
+    }
+    execute!(
+        transaction,
+        UPDATE,
+        at,
+        body_hash,
+        report_hash,
+        snapshot,
+        reported_by,
+        organization,
+        environment.id
+    );
+    Ok(())
+}
+
+/// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
+pub async fn record_absence(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    absence: Option<&Reason>,
+    reference: Option<u32>,
+) -> Result<(), Error> {
+    const UPDATE: &str = "
+        UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE organization = $3 AND id = $4";
+    let absence = absence.map(json).transpose()?;
+    execute!(transaction, UPDATE, absence, reference.map(i64::from), organization, environment);
+    Ok(())
+}
+
+/// Records the environment's compliance when its current snapshot was received.
+pub async fn record_compliance(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    snapshot: i64,
+    compliance: Compliance,
+) -> Result<(), Error> {
+    const UPDATE: &str = "
+        UPDATE snapshots SET compliance = $1 WHERE organization = $2 AND environment = $3 AND snapshot = $4";
+    execute!(transaction, UPDATE, compliance.as_str(), organization, environment, snapshot);
+    if let Some(snapshot) = transaction.log().snapshot(organization, environment, snapshot) {
+        snapshot.compliance = Some(compliance.as_str().to_owned());
+    }
+    Ok(())
+}
+
+/// Records a gap between two reports.
+pub async fn insert_gap(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<(), Error> {
+    const INSERT: &str =
+        "INSERT INTO gaps (organization, environment, from_at, to_at) VALUES ($1, $2, $3, $4)";
+    execute!(transaction, INSERT, organization, environment, from, to);
+    transaction.log().environment(organization, environment, to).gap_from = Some(from.micros());
+    Ok(())
+}
+
+/// Ends the current snapshot, which the last report confirmed, and starts another one.
+pub async fn start_snapshot(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: &LockedEnvironment,
+    snapshot: i64,
+    received: ReceivedReport<'_>,
+) -> Result<(), Error> {
+    const SUPERSEDE: &str = "
+        UPDATE snapshots SET superseded_at = $1, confirmed_at = $2
+        WHERE organization = $3 AND environment = $4 AND snapshot = $5";
+    const INSERT: &str = "
+        INSERT INTO snapshots (organization, environment, snapshot, received_at, reported_by, report_hash)
+        VALUES ($1, $2, $3, $4, $5, $6)";
+    let LockedEnvironment { id, snapshot: last, last_report_at: confirmed, .. } = *environment;
+    let ReceivedReport { at, reported_by, report_hash, .. } = received;
+    let superseded = execute!(transaction, SUPERSEDE, at, confirmed, organization, id, last);
+    execute!(transaction, INSERT, organization, id, snapshot, at, reported_by, report_hash);
+    let change = transaction.log().environment(organization, id, at);
+    if superseded > 0 {
+        change.previous_confirmed_at = confirmed.map(Timestamp::micros);
+    }
+    change.snapshot = Some(NewSnapshot {
+        number: snapshot,
+        reported_by: reported_by.to_owned(),
+        report_hash,
+        compliance: None,
+    });
+    Ok(())
+}
