@@ -58,7 +58,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
         _ => EnvFilter::new(match verbosity {
-            Verbosity::Warnings => "off,supercargo=warn,supercargo_service::notify=error",
+            Verbosity::Warnings => "off,supercargo=warn,supercargo_service::engine::notify=error",
             Verbosity::Info => "off,supercargo=info",
             Verbosity::Debug => "off,supercargo=debug",
             Verbosity::Libraries => "debug",

@@ -13,67 +13,67 @@ use sqlx::types::Uuid;
 use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::addresses::{AddressBook, Addresses};
-use super::http::body::Budget;
-use super::http::links::Links;
-use super::identity::Identities;
-use super::invitation::Invitation;
-use super::limits::Limits;
-use super::limits::authentication::AuthenticationLimiter;
-use super::limits::connections::ConnectionShare;
-use super::limits::keyed_semaphore::KeyedSemaphore;
-use super::limits::organization_lock::OrganizationLocks;
-use super::log_signer::LogSigner;
-use super::maintenance::clock::Clock;
-use super::maintenance::metrics::Metrics;
-use super::site::{PageSite, Site};
-use super::unknown_fields::UnknownFieldWarnings;
+use crate::bootstrap::addresses::{AddressBook, Addresses};
+use crate::engine::log_signer::LogSigner;
+use crate::http::body::Budget;
+use crate::http::links::Links;
+use crate::http::unknown_fields::UnknownFieldWarnings;
+use crate::identity::Identities;
+use crate::identity::invitation::Invitation;
+use crate::limits::Limits;
+use crate::limits::authentication::AuthenticationLimiter;
+use crate::limits::connections::ConnectionShare;
+use crate::limits::keyed_semaphore::KeyedSemaphore;
+use crate::limits::organization_lock::OrganizationLocks;
+use crate::maintenance::clock::Clock;
+use crate::maintenance::metrics::Metrics;
+use crate::site::{PageSite, Site};
 use model::{Fingerprint, Trigger};
 use store::Store;
 use store::environments::events::Queued;
 
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
-pub(super) struct App(Arc<Parts>);
+pub(crate) struct App(Arc<Parts>);
 
-pub(super) struct Parts {
-    pub(super) site: Site,
+pub(crate) struct Parts {
+    pub(crate) site: Site,
     /// The same, whose store is a replica that may be late.
-    pub(super) replica_site: Option<Site>,
+    pub(crate) replica_site: Option<Site>,
     /// Identifies this process among the replicas of the service.
-    pub(super) replica: Uuid,
-    pub(super) limits: Limits,
-    pub(super) metrics: Metrics,
-    pub(super) limiter: AuthenticationLimiter,
+    pub(crate) replica: Uuid,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Metrics,
+    pub(crate) limiter: AuthenticationLimiter,
     /// Memory for request bodies.
-    pub(super) inbound: Budget,
+    pub(crate) inbound: Budget,
     /// Memory for responses.
-    pub(super) outbound: Budget,
+    pub(crate) outbound: Budget,
     /// One permit per running request: in total and per organization.
-    pub(super) running: Arc<Semaphore>,
-    pub(super) running_of: KeyedSemaphore,
+    pub(crate) running: Arc<Semaphore>,
+    pub(crate) running_of: KeyedSemaphore,
     /// One permit per operation or page that reads from the database: per organization.
-    pub(super) connections_of: KeyedSemaphore,
+    pub(crate) connections_of: KeyedSemaphore,
     /// Acquired before a transaction that evaluates.
-    pub(super) organization_locks: OrganizationLocks,
+    pub(crate) organization_locks: OrganizationLocks,
     /// Notified after a commit that adds notifications to the outbox.
-    pub(super) outbox: Notify,
+    pub(crate) outbox: Notify,
     /// The addresses of notification targets.
-    pub(super) addresses: Addresses,
+    pub(crate) addresses: Addresses,
     /// The internal networks that notifications may reach.
-    pub(super) allowed_internal: Vec<IpNet>,
+    pub(crate) allowed_internal: Vec<IpNet>,
     /// Issuers whose tokens are accepted, and their keys.
-    pub(super) identities: Identities,
-    pub(super) invitation: Invitation,
-    pub(super) unknown_fields: UnknownFieldWarnings,
+    pub(crate) identities: Identities,
+    pub(crate) invitation: Invitation,
+    pub(crate) unknown_fields: UnknownFieldWarnings,
     /// Tokens whose use is to be recorded.
-    pub(super) used_tokens: std::sync::Mutex<BTreeSet<Fingerprint>>,
+    pub(crate) used_tokens: std::sync::Mutex<BTreeSet<Fingerprint>>,
     /// Time and result of the last check of the database: requests without a token share it.
     checked: Mutex<Option<(Instant, bool)>>,
 }
 
 impl App {
-    pub(super) fn new(
+    pub(crate) fn new(
         store: Store,
         replica: Option<Store>,
         limits: &Limits,
@@ -115,7 +115,7 @@ const CHECKED_FOR: Duration = Duration::from_secs(1);
 
 impl App {
     /// Counts committed events, and wakes the sender of their notifications.
-    pub(super) fn committed(&self, triggers: &[Trigger], queued: Queued) {
+    pub(crate) fn committed(&self, triggers: &[Trigger], queued: Queued) {
         for trigger in triggers {
             self.metrics.event(*trigger);
         }
@@ -126,7 +126,7 @@ impl App {
     }
 
     /// Whether the database responds.
-    pub(super) async fn is_ready(&self) -> bool {
+    pub(crate) async fn is_ready(&self) -> bool {
         let mut checked = self.checked.lock().await;
         if let Some((at, is_ready)) = *checked
             && at.elapsed() < CHECKED_FOR

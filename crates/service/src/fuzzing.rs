@@ -1,8 +1,8 @@
 //! Entry points of `supercargo_fuzz`: parsers of the service.
 
-use super::http::json;
-use super::http::problem::Problem;
-use super::operations::attest::data::AttestationData;
+use crate::http::json;
+use crate::http::problem::Problem;
+use crate::resources::attestations::operations::attest::data::AttestationData;
 use model::{JunitAttestation, JunitFields};
 use rules::snapshot::report::{K8sReport, NormalizedReport};
 

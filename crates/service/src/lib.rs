@@ -1,35 +1,22 @@
 //! `serve`: the compliance service.
 //!
-//! The command line starts it with a [`Setup`] and runs it until shutdown. A handler admits the caller, reads the request
-//! within its limits, calls `domain` for decisions and `store` to record them; it decides nothing itself.
+//! The command line starts it with a [`Setup`] and runs it until shutdown. [`resources`] has what clients see, by
+//! resource; [`engine`] has what a change does: record, evaluate, notify, log.
 
-mod access;
-pub(crate) mod addresses;
+pub mod engine;
+pub(crate) mod layout;
+pub(crate) mod resources;
+
 mod app;
-mod artifact_details;
-mod authentication;
-mod blocking;
 pub mod bootstrap;
-mod creation;
-mod evaluation;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
 mod identity;
-pub(crate) mod invitation;
 mod limits;
-mod log_signer;
 mod maintenance;
-mod missing;
-pub mod notify;
-mod operations;
 mod outbound;
-mod pages;
-mod policies;
-mod search_results;
-mod selected_snapshot;
 mod site;
-mod unknown_fields;
 
 pub use http::body::Pace;
 pub use limits::{Delivery, Limits};
@@ -49,11 +36,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::app::App;
-use self::bootstrap::{Bootstrap, BootstrapError};
-use self::http::links::Links;
-use self::log_signer::LogSigner;
-use self::maintenance::admin::Probed;
+use crate::app::App;
+use crate::bootstrap::{Bootstrap, BootstrapError};
+use crate::engine::log_signer::LogSigner;
+use crate::http::links::Links;
+use crate::maintenance::admin::Probed;
 use model::Fingerprint;
 use runtime::error_causes;
 use runtime::listener::{self, Bounds, ListenError};
@@ -251,9 +238,9 @@ impl Service {
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::database::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
-        tasks.spawn(evaluation::queue::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(engine::queue::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));
-        tasks.spawn(notify::deliver(self.app.clone(), shutdown.clone()));
+        tasks.spawn(engine::notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);
         let renewal = Arc::new(Notify::new());
         if let Some(identity) = self.identity {

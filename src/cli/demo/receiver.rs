@@ -25,7 +25,7 @@ use super::error::Result;
 use super::files::Files;
 use rules::notification::Content;
 use runtime::listener::{self, Bounds};
-use service::notify::signature::{ID, SIGNATURE, verify};
+use service::engine::notify::signature::{ID, SIGNATURE, verify};
 use service::random::random;
 
 /// Capacity of the queue of received notifications; further requests wait.
@@ -128,7 +128,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use service::notify::signature::sign;
+    use service::engine::notify::signature::sign;
 
     const BODY: &str = r#"{"schema_version": 1, "id": "n1", "action": {"number": 1, "name": "a"},
         "trigger": "ON_COMPLIANT_ENV", "occurred_at": 1.5, "organization": "acme", "environment": "storefront",

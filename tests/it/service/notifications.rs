@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::Timestamp;
 use model::retry::Backoff;
 use serde_json::{Value, json};
-use service::notify::signature;
+use service::engine::notify::signature;
 use service::{Clock, Delivery, Limits};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
@@ -670,7 +670,7 @@ async fn removed_target_gets_no_further_notifications(database: Database) {
 
 #[test]
 fn committed_schema_matches_the_code() {
-    let schema = format!("{:#}\n", service::notify::schema());
+    let schema = format!("{:#}\n", service::engine::notify::schema());
     super::assert_committed("notification.schema.json", &schema);
 }
 

@@ -4,11 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::resolve::value::escaped;
+use crate::bootstrap::resolve::value::escaped;
 use model::escape::Escaped;
 
 /// Timeout for reading the file and its secrets.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A failure to apply a bootstrap file.
 #[derive(Debug, thiserror::Error)]

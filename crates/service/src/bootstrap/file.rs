@@ -8,46 +8,46 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::notify::SmtpTls;
+use crate::engine::notify::SmtpTls;
 use store::bootstrap::file::{Organization, Reference};
 
 /// Organizations, tokens, flows and environments of `supercargo serve`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(title = "supercargo bootstrap file")]
-pub(super) struct File {
+pub(crate) struct File {
     /// Generation of the file. Increment it with each change; the service never applies a lower one than before.
     #[schemars(range(min = 0))]
-    pub(super) generation: i64,
+    pub(crate) generation: i64,
     /// Path of a PEM file with certificate authorities for notification targets, in addition to those of the system.
     /// Relative to the bootstrap file.
-    pub(super) authorities: Option<PathBuf>,
+    pub(crate) authorities: Option<PathBuf>,
     /// Mail server for targets of type EMAIL.
-    pub(super) smtp: Option<Smtp>,
+    pub(crate) smtp: Option<Smtp>,
     /// Whether people can sign in to pages with a token (default: true).
-    pub(super) token_sign_in: Option<bool>,
+    pub(crate) token_sign_in: Option<bool>,
     /// Organizations, at least one. Removing one disables it and its tokens; its data stays, and its last retention still applies.
-    pub(super) organizations: Vec<Organization>,
+    pub(crate) organizations: Vec<Organization>,
 }
 
 /// Mail server.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Smtp {
+pub(crate) struct Smtp {
     /// Host name, which must match the server's certificate.
-    pub(super) host: String,
+    pub(crate) host: String,
     /// Port (default: 587 for starttls, 465 for implicit, 25 for none).
     #[schemars(range(min = 1))]
-    pub(super) port: Option<u16>,
+    pub(crate) port: Option<u16>,
     /// Encryption of the connection (default: starttls).
     #[serde(default)]
-    pub(super) tls: SmtpTls,
+    pub(crate) tls: SmtpTls,
     /// Sender address, such as supercargo@example.com.
-    pub(super) from: String,
+    pub(crate) from: String,
     /// Username; without one, mail is sent without authentication.
-    pub(super) username: Option<String>,
+    pub(crate) username: Option<String>,
     /// Password of the user.
-    pub(super) password: Option<Reference>,
+    pub(crate) password: Option<Reference>,
 }
 
 /// The JSON Schema of the file.

@@ -3,6 +3,8 @@
 //! The service reads it at the start and on SIGHUP, checks all of it, and then applies it in one transaction. An invalid
 //! file changes nothing; the error names the key and its position. The file refers to secrets and never contains them.
 
+pub(crate) mod addresses;
+
 mod error;
 mod file;
 mod resolve;
@@ -18,11 +20,11 @@ pub use file::schema;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::app::App;
-use super::evaluation::audit::Audit;
-use super::evaluation::guard::Evaluating;
-use super::evaluation::queue;
-use super::notify::AddressBook;
+use crate::app::App;
+use crate::engine::audit::Audit;
+use crate::engine::guard::Evaluating;
+use crate::engine::notify::AddressBook;
+use crate::engine::queue;
 use rules::notification::{Cause, CauseKind};
 use runtime::error_causes::describe;
 use store::bootstrap::file::Token;
@@ -32,7 +34,7 @@ use store::bootstrap::{Plan, ReconcileError};
 const MAX_EVALUATION: Duration = Duration::from_secs(10);
 
 /// A valid file.
-pub(super) struct Bootstrap {
+pub(crate) struct Bootstrap {
     path: PathBuf,
     plan: Plan,
     addresses: AddressBook,
@@ -40,7 +42,7 @@ pub(super) struct Bootstrap {
 
 impl Bootstrap {
     /// Reads a file, and the files that it refers to.
-    pub(super) async fn read(path: &Path) -> Result<Self, BootstrapError> {
+    pub(crate) async fn read(path: &Path) -> Result<Self, BootstrapError> {
         let file = path.to_owned();
         let read = timeout(READ_TIMEOUT, spawn_blocking(move || resolve::read(&file)));
         let Ok(Ok(read)) = read.await else { return Err(BootstrapError::TooSlow(path.to_owned())) };
@@ -50,14 +52,14 @@ impl Bootstrap {
 }
 
 /// Reads a file and applies it. Returns its generation.
-pub(super) async fn load(app: &App, path: &Path) -> Result<i64, BootstrapError> {
+pub(crate) async fn load(app: &App, path: &Path) -> Result<i64, BootstrapError> {
     let read = Bootstrap::read(path).await;
     apply(app, read.inspect_err(|error| app.metrics.bootstrap_failed(error, None))?).await
 }
 
 /// Applies a file to the database, queues the changed environments for evaluation, and replaces the addresses of
 /// notification targets. Returns the generation.
-pub(super) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapError> {
+pub(crate) async fn apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapError> {
     let applied = try_apply(app, bootstrap).await;
     let applied = applied.inspect(|generation| app.metrics.bootstrap_applied(*generation));
     applied.inspect_err(|error| app.metrics.bootstrap_failed(error, error.newer_generation()))

@@ -8,7 +8,7 @@ use store::environments::events::ALL_ENVIRONMENTS;
 use store::{Error, Transaction};
 
 /// The warnings of an applied file.
-pub(super) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
+pub(crate) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut warnings = Vec::new();
     for organization in &plan.organizations {
         let known = store::bootstrap::known_names(transaction, organization.name.as_str()).await?;

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::context::RequestContext;
-use super::problem::Problem;
 use crate::app::App;
+use crate::http::context::RequestContext;
+use crate::http::problem::Problem;
 use crate::limits::permit;
 use model::escape::{Escaped, shortened};
 

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::problem::Problem;
+use crate::http::problem::Problem;
 use crate::limits::keyed_semaphore::KeyedSemaphore;
 use model::{Fingerprint, FingerprintHasher};
 

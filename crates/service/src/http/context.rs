@@ -9,7 +9,7 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use tower_http::request_id::RequestId;
 
-use super::problem::Problem;
+use crate::http::problem::Problem;
 use crate::limits::permit::Permit;
 use model::Timestamp;
 use model::access::{Role, Scope};

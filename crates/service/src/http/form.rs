@@ -9,9 +9,9 @@ use axum::http::header::CONTENT_TYPE;
 use bytes::BytesMut;
 use multer::{Constraints, Field, Multipart, SizeLimit};
 
-use super::body::{Paced, Share, content_length};
-use super::problem::Problem;
 use crate::app::App;
+use crate::http::body::{Paced, Share, content_length};
+use crate::http::problem::Problem;
 use crate::limits::MAX_DATA;
 use model::escape::shortened;
 

@@ -7,10 +7,10 @@ use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::body::{Paced, Received, Share, content_length};
-use super::context::RequestContext;
-use super::problem::Problem;
 use crate::app::App;
+use crate::http::body::{Paced, Received, Share, content_length};
+use crate::http::context::RequestContext;
+use crate::http::problem::Problem;
 use crate::limits::MAX_DATA;
 use model::escape::{Escaped, shortened};
 

@@ -3,6 +3,9 @@
 //! Operations and pages use these modules. A request passes the access log first, and each error becomes a
 //! [`Problem`](problem::Problem).
 
+pub(crate) mod blocking;
+pub(crate) mod unknown_fields;
+
 pub(crate) mod access_log;
 pub(crate) mod body;
 pub(crate) mod context;

@@ -1,8 +1,8 @@
 //! Parts of the OpenAPI document that operations share.
 
-use super::hex_prefix::HexPrefix;
-use super::problem::{BodyErrorResponses, ErrorResponses};
-use super::snapshot_interval::{EventsLimit, Interval};
+use crate::http::hex_prefix::HexPrefix;
+use crate::http::problem::{BodyErrorResponses, ErrorResponses};
+use crate::http::snapshot_interval::{EventsLimit, Interval};
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{AdditionalProperties, SchemaType, Type};
 use utoipa::openapi::security::SecurityRequirement;

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{self, StrDeserializer};
 use url::form_urlencoded;
 
-use super::problem::Problem;
+use crate::http::problem::Problem;
 use model::Page;
 use store::attestations::Span;
 

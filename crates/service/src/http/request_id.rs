@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 64;
 
 /// Makes IDs that sort by time.
 #[derive(Clone, Copy)]
-pub(super) struct NewId;
+pub(crate) struct NewId;
 
 impl MakeRequestId for NewId {
     fn make_request_id<B>(&mut self, _: &http::Request<B>) -> Option<RequestId> {
@@ -22,7 +22,7 @@ impl MakeRequestId for NewId {
 }
 
 /// Removes an ID that could forge or flood log lines, so that the request gets a new one.
-pub(super) async fn drop_unsafe(mut request: Request) -> Request {
+pub(crate) async fn drop_unsafe(mut request: Request) -> Request {
     if !request.headers().get_all(HEADER).iter().all(is_safe) {
         request.headers_mut().remove(HEADER);
     }

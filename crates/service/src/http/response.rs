@@ -12,10 +12,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::body::{Budget, Share};
-use super::context::RequestContext;
-use super::problem::Problem;
 use crate::app::App;
+use crate::http::body::{Budget, Share};
+use crate::http::context::RequestContext;
+use crate::http::problem::Problem;
 
 /// Maximum size of a response that needs no share of the memory, in bytes: the number of connections bounds these.
 const SMALL: u64 = 64 * 1024;

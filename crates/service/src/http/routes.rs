@@ -17,16 +17,14 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::problem::{Problem, panicked};
-use super::{access_log, openapi, request_id, response};
 use crate::app::App;
-use crate::operations::{
-    access_review, actions, agents, allow_list, approvals, approve, artifacts, asserts, attachments, attest,
-    attestations, audit, begin_trail, check_policy, create_environment, diff_snapshots, environment_events,
-    environment_policies, environments, flows, get_snapshot, image_index, live_artifacts, log, policies,
-    report, report_artifact, repositories, search, snapshots, statement, tags, tokens, trails, user,
+use crate::http::problem::{Problem, panicked};
+use crate::http::{access_log, openapi, request_id, response};
+use crate::layout;
+use crate::resources::{
+    access_review, actions, approvals, artifacts, attestations, audit, environments, flows, log, policies,
+    repositories, search, tags, tokens, trails,
 };
-use crate::pages;
 
 /// The prefix of every path of the interface.
 const PREFIX: &str = "/api/v2";
@@ -45,59 +43,71 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
         .nest(
             PREFIX,
             OpenApiRouter::new()
-                .routes(routes!(trails::list_trails))
-                .routes(routes!(trails::get_trail))
-                .routes(routes!(attestations::list_attestations))
-                .routes(routes!(attachments::download_attachment))
-                .routes(routes!(attestations::get_attestation))
-                .routes(routes!(attest::attest, attestations::get_attestations_in_trail))
-                .routes(routes!(attestations::get_attestations_of_artifact))
-                .routes(routes!(actions::list_notifications))
-                .routes(routes!(live_artifacts::live_artifacts))
-                .routes(routes!(audit::list_audit))
-                .routes(routes!(access_review::review_access))
-                .routes(routes!(log::read_log))
-                .routes(routes!(asserts::assert_artifact))
-                .routes(routes!(policies::put_policy, policies::list_policies))
-                .routes(routes!(policies::get_policy))
-                .routes(routes!(check_policy::check_policy, policies::get_policy_named_check))
-                .routes(routes!(environment_policies::attach_policies, environment_policies::detach_policies))
-                .routes(routes!(repositories::close_repository))
-                .routes(routes!(repositories::reopen_repository))
-                .routes(routes!(create_environment::create_environment))
-                .routes(routes!(environments::list_environments))
-                .routes(routes!(environments::get_environment))
-                .routes(routes!(environment_events::list_events))
-                .routes(routes!(agents::list_agents))
-                .routes(routes!(snapshots::list_snapshots))
-                .routes(routes!(get_snapshot::get_snapshot))
-                .routes(routes!(statement::export_statement))
-                .routes(routes!(diff_snapshots::diff_snapshots))
-                .routes(routes!(allow_list::allow_artifact))
-                .routes(routes!(flows::create_flow, flows::get_flow_named_template_file))
-                .routes(routes!(flows::create_flow_with_list, flows::list_flows))
-                .routes(routes!(flows::get_flow))
-                .routes(routes!(begin_trail::begin_trail))
-                .routes(routes!(report_artifact::report_artifact))
-                .routes(routes!(image_index::record_image_index))
-                .routes(routes!(artifacts::list_artifacts))
-                .routes(routes!(artifacts::get_artifact))
-                .routes(routes!(artifacts::get_artifacts_of_commit))
-                .routes(routes!(search::search))
-                .routes(routes!(search::search_text))
-                .routes(routes!(tags::tag_environment))
-                .routes(routes!(tags::tag_flow))
-                .routes(routes!(tokens::create_token, tokens::list_tokens))
-                .routes(routes!(tokens::revoke_token))
-                .routes(routes!(user::get_default_organization))
-                .routes(routes!(approvals::get_approval))
-                .routes(routes!(approvals::approved_commit))
-                .routes(routes!(approvals::list_approvals_of_flow))
-                .routes(routes!(approve::approve_artifact))
-                .routes(routes!(approve::withdraw_approval))
-                .routes(routes!(report::report_k8s))
-                .routes(routes!(approvals::list_approvals))
-                .routes(routes!(actions::get_action)),
+                .routes(routes!(trails::operations::list_trails))
+                .routes(routes!(trails::operations::get_trail))
+                .routes(routes!(attestations::operations::list_attestations))
+                .routes(routes!(attestations::operations::attachments::download_attachment))
+                .routes(routes!(attestations::operations::get_attestation))
+                .routes(routes!(
+                    attestations::operations::attest::attest,
+                    attestations::operations::get_attestations_in_trail
+                ))
+                .routes(routes!(attestations::operations::get_attestations_of_artifact))
+                .routes(routes!(actions::operations::list_notifications))
+                .routes(routes!(artifacts::operations::live::live_artifacts))
+                .routes(routes!(audit::operations::list_audit))
+                .routes(routes!(access_review::operations::review_access))
+                .routes(routes!(log::operations::read_log))
+                .routes(routes!(artifacts::operations::asserts::assert_artifact))
+                .routes(routes!(policies::operations::put_policy, policies::operations::list_policies))
+                .routes(routes!(policies::operations::get_policy))
+                .routes(routes!(
+                    policies::operations::check::check_policy,
+                    policies::operations::get_policy_named_check
+                ))
+                .routes(routes!(
+                    environments::operations::policies::attach_policies,
+                    environments::operations::policies::detach_policies
+                ))
+                .routes(routes!(repositories::operations::close_repository))
+                .routes(routes!(repositories::operations::reopen_repository))
+                .routes(routes!(environments::operations::create::create_environment))
+                .routes(routes!(environments::operations::list_environments))
+                .routes(routes!(environments::operations::get_environment))
+                .routes(routes!(environments::operations::events::list_events))
+                .routes(routes!(environments::operations::agents::list_agents))
+                .routes(routes!(environments::operations::snapshots::list_snapshots))
+                .routes(routes!(environments::operations::snapshot::get_snapshot))
+                .routes(routes!(environments::operations::statement::export_statement))
+                .routes(routes!(environments::operations::diff::diff_snapshots))
+                .routes(routes!(artifacts::operations::allow_list::allow_artifact))
+                .routes(routes!(
+                    flows::operations::create_flow,
+                    flows::operations::get_flow_named_template_file
+                ))
+                .routes(routes!(flows::operations::create_flow_with_list, flows::operations::list_flows))
+                .routes(routes!(flows::operations::get_flow))
+                .routes(routes!(trails::operations::begin::begin_trail))
+                .routes(routes!(artifacts::operations::report::report_artifact))
+                .routes(routes!(artifacts::operations::image_index::record_image_index))
+                .routes(routes!(artifacts::operations::list_artifacts))
+                .routes(routes!(artifacts::operations::get_artifact))
+                .routes(routes!(artifacts::operations::get_artifacts_of_commit))
+                .routes(routes!(search::operations::search))
+                .routes(routes!(search::operations::search_text))
+                .routes(routes!(tags::operations::tag_environment))
+                .routes(routes!(tags::operations::tag_flow))
+                .routes(routes!(tokens::operations::create_token, tokens::operations::list_tokens))
+                .routes(routes!(tokens::operations::revoke_token))
+                .routes(routes!(tokens::user::get_default_organization))
+                .routes(routes!(approvals::operations::get_approval))
+                .routes(routes!(approvals::operations::approved_commit))
+                .routes(routes!(approvals::operations::list_approvals_of_flow))
+                .routes(routes!(approvals::operations::approve::approve_artifact))
+                .routes(routes!(approvals::operations::approve::withdraw_approval))
+                .routes(routes!(environments::operations::report::report_k8s))
+                .routes(routes!(approvals::operations::list_approvals))
+                .routes(routes!(actions::operations::get_action)),
         )
         .split_for_parts();
     // Routes write a parameter with slashes as `{*name}`, the document as `{name}`.
@@ -122,9 +132,9 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(app.clone(), pages::use_session))
+        .layer(from_fn_with_state(app.clone(), layout::use_session))
         .layer(from_fn_with_state(app.clone(), response::limit_memory))
-        .merge(pages::router(&app))
+        .merge(layout::router(&app))
         // Handlers limit their bodies themselves.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(require_host))

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::problem::Problem;
+use crate::http::problem::Problem;
 use model::{EnvironmentName, InvalidExpression, PointInTime, SnapshotExpression};
 use store::environments::timeline::AvailableSnapshots;
 

@@ -13,13 +13,13 @@ use serde::de::DeserializeOwned;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::key_set::{KeySet, KeySetError};
-use super::remote_keys::{DEFAULT_AGE, Discovered, Endpoints};
+use crate::identity::key_set::{KeySet, KeySetError};
+use crate::identity::remote_keys::{DEFAULT_AGE, Discovered, Endpoints};
 use crate::outbound::GuardedClient;
 use model::escape::{Escaped, shortened};
 
 /// Timeout of both requests for keys, and of the request for an ID token.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of a response, in bytes. Sets of keys with certificates take some kilobytes.
 const MAX_BYTES: usize = 512 * 1024;
@@ -89,7 +89,7 @@ async fn metadata(client: &GuardedClient, issuer: &str) -> Result<Metadata, Disc
 }
 
 /// The keys and endpoints of an issuer, and how long they may be cached.
-pub(super) async fn discover(
+pub(crate) async fn discover(
     client: &GuardedClient,
     issuer: &str,
 ) -> Result<(Discovered, Duration), DiscoveryError> {
@@ -113,7 +113,7 @@ pub(super) async fn discover(
 }
 
 /// The ID token for a code (OIDC Core 1.0, section 3.1.3). `credentials` are the client ID and secret.
-pub(super) async fn exchange(
+pub(crate) async fn exchange(
     client: &GuardedClient,
     url: &Url,
     credentials: Option<(&str, &str)>,

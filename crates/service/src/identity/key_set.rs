@@ -68,7 +68,7 @@ impl KeySet {
     }
 
     /// Verifies the token with this hash, unless it was verified before. The hash covers header and signature.
-    pub(super) fn remember(
+    pub(crate) fn remember(
         &self,
         token: Fingerprint,
         verify: impl FnOnce() -> Result<(), TokenError>,
@@ -87,7 +87,7 @@ impl KeySet {
     }
 
     /// The keys that may have signed a token. Without a key ID, the set must have a single key for the algorithm.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
+    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<&DecodingKey> {
         let fits =
             |key: &&Key| key.algorithms.contains(&algorithm) && (id.is_none() || key.id.as_deref() == id);
         let found: Vec<_> = self.keys.iter().filter(fits).map(|key| &key.decoding).take(MAX_TRIED).collect();

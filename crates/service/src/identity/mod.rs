@@ -12,6 +12,10 @@
 //! | `refresh` | the task that refreshes keys |
 //! | `sign_in` | sign-in of people at an issuer |
 
+pub(crate) mod access;
+pub(crate) mod authentication;
+pub(crate) mod invitation;
+
 mod discovery;
 mod key_set;
 pub(crate) mod refresh;
@@ -24,10 +28,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use sqlx::types::Uuid;
 
-pub(crate) use self::key_set::KeySet;
-use self::remote_keys::{RemoteKeyRegistry, RemoteKeys};
-pub(crate) use self::token::is_jwt;
-use self::token::{Token, unverified_issuer};
+pub(crate) use crate::identity::key_set::KeySet;
+use crate::identity::remote_keys::{RemoteKeyRegistry, RemoteKeys};
+pub(crate) use crate::identity::token::is_jwt;
+use crate::identity::token::{Token, unverified_issuer};
 use model::escape::shortened;
 use model::{Fingerprint, Timestamp};
 use rules::identity::{Claims, Issuer, Person, Rule, TokenError};

@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::cause;
-use super::discovery::{self, DiscoveryError, TIMEOUT};
-use super::remote_keys::RemoteKeys;
 use crate::app::App;
+use crate::identity::cause;
+use crate::identity::discovery::{self, DiscoveryError, TIMEOUT};
+use crate::identity::remote_keys::RemoteKeys;
 use crate::outbound::GuardedClient;
 use model::escape::Escaped;
 use runtime::error_causes::describe;

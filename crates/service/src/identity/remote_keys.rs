@@ -11,16 +11,16 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 use url::Url;
 
-use super::key_set::KeySet;
+use crate::identity::key_set::KeySet;
 use model::Timestamp;
 use model::failure_log::{FailureLog, LogAction};
 
 /// Minimum time between two attempts to refresh the keys of an issuer.
-pub(super) const MIN_INTERVAL: Duration = Duration::from_mins(1);
+pub(crate) const MIN_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Bounds and default of the `max-age` of a response. A revoked key is accepted for the upper bound at most.
-pub(super) const MAX_AGE: Duration = Duration::from_hours(1);
-pub(super) const DEFAULT_AGE: Duration = Duration::from_mins(5);
+pub(crate) const MAX_AGE: Duration = Duration::from_hours(1);
+pub(crate) const DEFAULT_AGE: Duration = Duration::from_mins(5);
 
 /// Keys are used for this time after the last successful refresh.
 const MAX_USE: Duration = Duration::from_hours(24);
@@ -40,14 +40,14 @@ const REMINDER_INTERVAL: Duration = Duration::from_hours(1);
 pub(crate) struct RemoteKeyRegistry {
     issuers: Mutex<BTreeMap<(String, String), Weak<RemoteKeys>>>,
     /// Notified when keys are wanted.
-    pub(super) wake: Notify,
+    pub(crate) wake: Notify,
 }
 
 /// The keys of one issuer.
 pub(crate) struct RemoteKeys {
-    pub(super) organization: String,
+    pub(crate) organization: String,
     /// The URL of the issuer.
-    pub(super) url: String,
+    pub(crate) url: String,
     state: Mutex<State>,
     /// Changes after each refresh.
     refreshed: watch::Sender<()>,
@@ -56,14 +56,14 @@ pub(crate) struct RemoteKeys {
 
 /// The result of a refresh.
 pub(crate) struct Discovered {
-    pub(super) keys: KeySet,
+    pub(crate) keys: KeySet,
     pub(crate) endpoints: Endpoints,
 }
 
 /// Where people sign in and out, if the issuer is a provider for people.
 pub(crate) struct Endpoints {
-    pub(super) authorization: Option<Url>,
-    pub(super) token: Option<Url>,
+    pub(crate) authorization: Option<Url>,
+    pub(crate) token: Option<Url>,
     /// The page that ends the session at the provider.
     pub(crate) end_session: Option<Url>,
 }
@@ -164,13 +164,13 @@ impl RemoteKeys {
     }
 
     /// The permit to wait for the issuer: for new keys, or for the ID token of a sign-in.
-    pub(super) fn wait(&self) -> Result<SemaphorePermit<'_>, store::Error> {
+    pub(crate) fn wait(&self) -> Result<SemaphorePermit<'_>, store::Error> {
         const LIMIT: store::Error = store::Error::Busy("too many requests wait for this issuer");
         self.waiting.try_acquire().map_err(|_| LIMIT)
     }
 
     /// Starts a refresh if one is due. The caller must end it.
-    pub(super) fn start_if_due(&self, now: Timestamp) -> bool {
+    pub(crate) fn start_if_due(&self, now: Timestamp) -> bool {
         let mut state = self.lock();
         let is_old = state.keys.as_ref().is_none_or(|(_, at)| now.distance(*at) >= state.max_age);
         let is_due = state.is_wanted || is_old || state.failures.message().is_some();
@@ -182,7 +182,7 @@ impl RemoteKeys {
     }
 
     /// Ends a refresh with new keys and their maximum age. Returns whether it had failed before.
-    pub(super) fn succeeded(&self, keys: Discovered, max_age: Duration, now: Timestamp) -> bool {
+    pub(crate) fn succeeded(&self, keys: Discovered, max_age: Duration, now: Timestamp) -> bool {
         let mut state = self.lock();
         state.keys = Some((Arc::new(keys), now));
         state.max_age = max_age.clamp(MIN_INTERVAL, MAX_AGE);
@@ -192,7 +192,7 @@ impl RemoteKeys {
     }
 
     /// Ends a refresh that failed. Returns whether to log it.
-    pub(super) fn failed(&self, cause: &str) -> bool {
+    pub(crate) fn failed(&self, cause: &str) -> bool {
         let mut state = self.lock();
         let action = state.failures.failed(cause, Instant::now());
         self.end(state);

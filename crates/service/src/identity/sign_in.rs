@@ -15,10 +15,10 @@ use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
 
-use super::discovery::{self, DiscoveryError, TIMEOUT};
-use super::token::Token;
-use super::{AuthenticationError, Identities, Keys, Provider, Waiting};
-use crate::addresses::AddressBook;
+use crate::bootstrap::addresses::AddressBook;
+use crate::identity::discovery::{self, DiscoveryError, TIMEOUT};
+use crate::identity::token::Token;
+use crate::identity::{AuthenticationError, Identities, Keys, Provider, Waiting};
 use crate::maintenance::random::random;
 use crate::outbound::GuardedClient;
 use model::{Fingerprint, Timestamp};

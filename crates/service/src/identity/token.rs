@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::key_set::KeySet;
+use crate::identity::key_set::KeySet;
 use model::Fingerprint;
 use rules::identity::{Claims, TokenError};
 
@@ -86,7 +86,7 @@ impl<'a> Token<'a> {
 }
 
 /// The claim `iss`, which is not verified yet. `None` also for a static token in the form of a JWT.
-pub(super) fn unverified_issuer(token: &str) -> Option<String> {
+pub(crate) fn unverified_issuer(token: &str) -> Option<String> {
     claims(token)?.get("iss")?.as_str().map(str::to_owned)
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod permit;
 
 use std::time::Duration;
 
-use super::http::body::{Budget, Pace};
+use crate::http::body::{Budget, Pace};
 use model::retry::Backoff;
 use rules::session;
 

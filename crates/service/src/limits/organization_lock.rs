@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::keyed_semaphore::KeyedSemaphore;
-use super::permit::{self, Permit};
+use crate::limits::keyed_semaphore::KeyedSemaphore;
+use crate::limits::permit::{self, Permit};
 use store::Error;
 
 /// The limit that all of these locks enforce.

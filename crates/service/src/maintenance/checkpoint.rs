@@ -4,9 +4,9 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::lease::Task;
-use super::periodic::repeat;
 use crate::app::App;
+use crate::maintenance::lease::Task;
+use crate::maintenance::periodic::repeat;
 use model::escape::Escaped;
 use model::{Timestamp, Trigger};
 use rules::notification::CheckpointContent;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::periodic::repeat;
 use crate::app::App;
+use crate::maintenance::periodic::repeat;
 use store::Store;
 
 /// How long a write-ahead log grows, and a rotated password is not used yet.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::Task;
-use super::periodic::Ticks;
 use crate::app::App;
-use crate::evaluation::guard::Evaluating;
+use crate::engine::guard::Evaluating;
+use crate::maintenance::lease::Task;
+use crate::maintenance::periodic::Ticks;
 use model::Fingerprint;
 use runtime::error_causes;
 use store::Transaction;

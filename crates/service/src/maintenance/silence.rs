@@ -5,10 +5,10 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::lease::Task;
-use super::metrics::MAX_ENVIRONMENTS;
-use super::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
 use crate::app::App;
+use crate::maintenance::lease::Task;
+use crate::maintenance::metrics::MAX_ENVIRONMENTS;
+use crate::maintenance::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
 use model::{Timestamp, Trigger};
 use rules::notification::{Cause, CauseKind, Content, EventContent};
 use store::Error;

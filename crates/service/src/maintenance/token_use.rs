@@ -7,9 +7,9 @@ use std::sync::PoisonError;
 
 use tokio_util::sync::CancellationToken;
 
-use super::periodic::{TaskFailures, Ticks};
 use crate::app::App;
 use crate::limits::TOKEN_USE_INTERVAL;
+use crate::maintenance::periodic::{TaskFailures, Ticks};
 
 /// Records uses until `shutdown`. On an error, the remaining uses are recorded at their next request.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {

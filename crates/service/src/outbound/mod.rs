@@ -11,7 +11,7 @@ use reqwest::redirect;
 use rustls::pki_types::CertificateDer;
 use url::Url;
 
-use self::guard::{Guard, Transport};
+use crate::outbound::guard::{Guard, Transport};
 
 /// Sends requests over HTTP. Each request opens a new connection, so that the guard checks the address each time.
 #[derive(Clone)]

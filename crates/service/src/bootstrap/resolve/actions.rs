@@ -7,10 +7,10 @@ use lettre::message::Mailbox;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::secret;
-use super::value::{InvalidValue, unique};
 use crate::bootstrap::file;
-use crate::notify::{Address, AddressBook, Smtp, SmtpTls};
+use crate::bootstrap::resolve::secret;
+use crate::bootstrap::resolve::value::{InvalidValue, unique};
+use crate::engine::notify::{Address, AddressBook, Smtp, SmtpTls};
 use model::{Channel, EnvironmentName, TargetKind};
 use store::bootstrap::file::{Organization, Target};
 use store::environments::events::ALL_ENVIRONMENTS;
@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 100;
 /// The address of PagerDuty's Events API v2.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
-pub(super) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
+pub(crate) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
     let from = smtp.from.parse::<Mailbox>().map_err(|_| "from: expected a mail address")?;
     let credentials = match (&smtp.username, &smtp.password) {
         (None, None) => None,
@@ -47,7 +47,7 @@ pub(super) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {
 }
 
 /// Checks the actions of an organization, and adds the addresses of their targets to the book.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     organization: &mut Organization,
     place: &str,
     path: &Path,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::value::InvalidValue;
+use crate::bootstrap::resolve::value::InvalidValue;
 use model::{ApprovalState, is_commit_hash};
 use store::bootstrap::file::Approval;
 
-pub(super) fn check(approvals: &[Approval], place: &str) -> Result<(), InvalidValue> {
+pub(crate) fn check(approvals: &[Approval], place: &str) -> Result<(), InvalidValue> {
     let mut numbers = BTreeSet::new();
     for (n, approval) in approvals.iter().enumerate() {
         let invalid = |key: &str, why: &str| Err((format!("{place}[{n}].{key}"), why.to_owned()));

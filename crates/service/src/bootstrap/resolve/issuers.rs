@@ -5,10 +5,10 @@ use std::path::Path;
 
 use url::Url;
 
-use super::secret::{self, Found, read_text};
-use super::value::{InvalidValue, unique};
+use crate::bootstrap::resolve::secret::{self, Found, read_text};
+use crate::bootstrap::resolve::value::{InvalidValue, unique};
+use crate::engine::notify::AddressBook;
 use crate::identity::KeySet;
-use crate::notify::AddressBook;
 use model::EnvironmentName;
 use runtime::error_causes::describe;
 use store::bootstrap::file::{Issuer, Jwks};
@@ -17,7 +17,7 @@ use store::bootstrap::file::{Issuer, Jwks};
 const MAX_KEYS: u64 = 256 * 1024;
 
 /// Reads and checks the issuers of an organization.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     issuers: &mut [Issuer],
     organization: &str,
     place: &str,

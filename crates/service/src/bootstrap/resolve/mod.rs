@@ -8,18 +8,18 @@ mod approvals;
 mod issuers;
 mod policies;
 mod secret;
-pub(super) mod value;
+pub(crate) mod value;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use secrecy::ExposeSecret;
 
-use self::value::{InvalidValue, unique};
-use super::error::BootstrapError;
-use super::file::File;
-use crate::notify::AddressBook;
-use crate::pages::RESERVED_NAMES;
+use crate::bootstrap::error::BootstrapError;
+use crate::bootstrap::file::File;
+use crate::bootstrap::resolve::value::{InvalidValue, unique};
+use crate::engine::notify::AddressBook;
+use crate::layout::RESERVED_NAMES;
 use model::escape::Escaped;
 use model::yaml;
 use model::{Fingerprint, InvalidTemplate};
@@ -31,7 +31,7 @@ use store::bootstrap::file::{Allowance, Environment, Flow, Organization, Referen
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Reads and checks a file, and the files that it refers to.
-pub(super) fn read(path: &Path) -> Result<(Plan, AddressBook), BootstrapError> {
+pub(crate) fn read(path: &Path) -> Result<(Plan, AddressBook), BootstrapError> {
     let bytes = read_up_to(MAX_BYTES, path).map_err(|e| BootstrapError::Unreadable(path.to_owned(), e))?;
     if yaml::is_empty(&bytes) {
         return Err(BootstrapError::Empty(path.to_owned()));

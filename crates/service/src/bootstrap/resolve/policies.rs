@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::secret::read_text;
-use super::value::{InvalidValue, unique};
+use crate::bootstrap::resolve::secret::read_text;
+use crate::bootstrap::resolve::value::{InvalidValue, unique};
 use model::{EnvironmentName, FlowName, InvalidName, PolicyName, ShortText, Text};
 use rules::policy::{InlinePolicy, MAX_FILE, MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use store::bootstrap::file;
 
 /// Reads and checks the policies of an organization.
-pub(super) fn resolve(policies: &mut [file::Policy], place: &str, path: &Path) -> Result<(), InvalidValue> {
+pub(crate) fn resolve(policies: &mut [file::Policy], place: &str, path: &Path) -> Result<(), InvalidValue> {
     unique(place, policies.iter().map(|policy| policy.name.as_str()))?;
     for (n, policy) in policies.iter_mut().enumerate() {
         let key = match (&policy.text, &policy.file) {
@@ -43,7 +43,7 @@ fn check(policy: &mut file::Policy) -> Result<(), String> {
 }
 
 /// The policy of an environment in the short form.
-pub(super) fn of_environment(
+pub(crate) fn of_environment(
     environment: &EnvironmentName,
     short: &InlinePolicy,
 ) -> Result<file::Policy, String> {
@@ -63,7 +63,7 @@ pub(super) fn of_environment(
 }
 
 /// Checks the names of an environment's policies.
-pub(super) fn check_names(
+pub(crate) fn check_names(
     names: &[PolicyName],
     declared: &[file::Policy],
     place: &str,

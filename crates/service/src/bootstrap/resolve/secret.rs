@@ -5,7 +5,7 @@ use std::path::Path;
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 
-use super::value::escaped;
+use crate::bootstrap::resolve::value::escaped;
 use model::escape::Escaped;
 use runtime::certificate_authorities;
 use runtime::files::read_up_to;
@@ -21,30 +21,30 @@ const MAX_PEM: u64 = 4 * 1024 * 1024;
 const MIN_LENGTH: usize = 22;
 
 /// The content of a file or variable, and a description of that.
-pub(super) struct Found<Content> {
-    pub(super) content: Content,
-    pub(super) place: String,
+pub(crate) struct Found<Content> {
+    pub(crate) content: Content,
+    pub(crate) place: String,
 }
 
 /// A secret of at least the minimum length: a token, or a key for signatures.
-pub(super) fn strong(reference: &Reference, path: &Path) -> Result<SecretString, String> {
+pub(crate) fn strong(reference: &Reference, path: &Path) -> Result<SecretString, String> {
     either(reference, path).and_then(check_strength)
 }
 
 /// A secret of any length: a URL, or a password.
-pub(super) fn any(reference: &Reference, path: &Path) -> Result<SecretString, String> {
+pub(crate) fn any(reference: &Reference, path: &Path) -> Result<SecretString, String> {
     let Found { content, place } = either(reference, path)?;
     if content.is_empty() { Err(format!("{place} is empty")) } else { Ok(content.into()) }
 }
 
 /// The certificates of a PEM bundle. They are not secret, but referred to in the same way.
-pub(super) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn authorities(file: &Path, path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let Found { content, place } = read(MAX_PEM, file, path)?;
     certificate_authorities::read(&content).map_err(|wrong| format!("{place} {wrong}"))
 }
 
 /// The text of a file, relative to the bootstrap file.
-pub(super) fn read_text(max_bytes: u64, file: &Path, path: &Path) -> Result<Found<String>, String> {
+pub(crate) fn read_text(max_bytes: u64, file: &Path, path: &Path) -> Result<Found<String>, String> {
     let Found { content, place } = read(max_bytes, file, path)?;
     let content = String::from_utf8(content).map_err(|_| format!("{place}: expected text"))?;
     Ok(Found { content, place })

@@ -6,9 +6,9 @@ use std::path::Path;
 use model::escape::Escaped;
 
 /// The key of an invalid value, and the reason.
-pub(super) type InvalidValue = (String, String);
+pub(crate) type InvalidValue = (String, String);
 
-pub(super) fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidValue> {
+pub(crate) fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> Result<(), InvalidValue> {
     let mut seen = BTreeSet::new();
     for (n, name) in names.enumerate() {
         if !seen.insert(name) {

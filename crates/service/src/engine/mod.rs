@@ -1,0 +1,17 @@
+//! Evaluation of environments: verdicts, events and notifications that follow from a change, and the audit log.
+//!
+//! Reports, attestations, approvals, the bootstrap file and the expiry of allow-list entries call it in their transaction.
+//! `domain::evidence` decides; these modules read the evidence and record the result.
+
+pub(crate) mod log_signer;
+pub mod notify;
+pub(crate) mod policies;
+
+pub(crate) mod approval;
+mod attested;
+pub(crate) mod audit;
+pub(crate) mod guard;
+pub(crate) mod inputs;
+pub(crate) mod origin;
+pub(crate) mod queue;
+mod trail_change;

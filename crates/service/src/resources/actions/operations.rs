@@ -1,0 +1,95 @@
+//! Operations 3 and 9: list the actions of all environments, and get an action.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use crate::bootstrap::addresses::{Address, AddressBook};
+use crate::http::parameters::Parameters;
+use crate::http::problem::{ErrorBody, Problem};
+use crate::identity::access::{Admitted, Caller, Read};
+use crate::site::Site;
+use model::access::Role;
+use store::notifications::actions::ListedAction;
+
+/// The response of operation 9.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Action {
+    /// The fields of the list.
+    #[serde(flatten)]
+    listed: ListedAction,
+    /// Always `null`: actions are for environments.
+    flows: Option<Vec<String>>,
+}
+
+/// List the actions: the notifications that events of environments send.
+#[utoipa::path(
+    get,
+    path = "/organizations/{org}/environments_notifications",
+    tag = "actions",
+    responses((status = 200, description = "All actions by number", body = Vec<ListedAction>)),
+)]
+pub(crate) async fn list_notifications(
+    State(site): State<Site>,
+    State(book): State<Arc<AddressBook>>,
+    Admitted { organization, caller, .. }: Admitted<Read>,
+    uri: Uri,
+) -> Result<axum::Json<Vec<ListedAction>>, Problem> {
+    Parameters::read(&uri, &[])?;
+    let mut actions =
+        store::notifications::actions::list(&mut site.store.read().await?, &organization, None).await?;
+    for action in &mut actions {
+        add_addresses(action, &book, &caller, &organization);
+    }
+    Ok(axum::Json(actions))
+}
+
+/// Get an action.
+#[utoipa::path(
+    get,
+    path = "/actions/{org}/{action_number}",
+    tag = "actions",
+    params(("action_number" = i64, Path, description = "Number of the action", minimum = 1)),
+    responses(
+        (status = 200, description = "The action", body = Action),
+        (status = 404, description = "No such action", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn get_action(
+    State(site): State<Site>,
+    State(book): State<Arc<AddressBook>>,
+    Admitted { organization, rest: number, caller, .. }: Admitted<Read, String>,
+    uri: Uri,
+) -> Result<axum::Json<Action>, Problem> {
+    let number = Problem::number("action_number", &number)?;
+    Parameters::read(&uri, &[])?;
+    let found =
+        store::notifications::actions::list(&mut site.store.read().await?, &organization, Some(number))
+            .await?
+            .pop();
+    let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
+    add_addresses(&mut listed, &book, &caller, &organization);
+    Ok(axum::Json(Action { listed, flows: None }))
+}
+
+/// Adds the addresses of the targets, which are credentials, for role `admin` only.
+fn add_addresses(action: &mut ListedAction, book: &AddressBook, caller: &Caller, organization: &str) {
+    if caller.role != Role::Admin {
+        return;
+    }
+    for target in &mut action.targets {
+        let key = (organization.to_owned(), action.number, target.name.clone());
+        if let Some(
+            Address::Webhook { url, .. }
+            | Address::Slack { url }
+            | Address::Teams { url }
+            | Address::PagerDuty { url, .. },
+        ) = book.targets.get(&key)
+        {
+            target.address.webhook = Some(url.expose_secret().to_owned());
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Approvals of artifacts for environments.
+
+pub(crate) mod operations;
+pub(crate) mod page;

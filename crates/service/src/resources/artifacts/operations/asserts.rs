@@ -1,0 +1,359 @@
+//! The gate before a deployment: whether an artifact may run.
+//!
+//! Evaluates one artifact, with the evidence that evaluations of environments keep.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::http::parameters::Parameters;
+use crate::http::problem::{ErrorBody, Problem};
+use crate::identity::access::{Admitted, Read};
+use crate::site::Site;
+use model::reason::{Code, Reason};
+use model::{AttestationStatus, ComplianceState, EnvironmentName, Fingerprint, FlowName, PolicyName};
+use rules::compliance::Compliance;
+use rules::environment_status::{ReportedArtifact, Requirements};
+use rules::policy::facts::AllowList;
+use rules::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
+use rules::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
+use rules::verdict::evaluate_artifact;
+use store::Transaction;
+use store::artifacts::flows::AssertedFlow;
+use store::artifacts::image_indexes::related;
+
+const ENVIRONMENT: &str = "environment_name";
+const POLICY: &str = "policy_name";
+const FLOW: &str = "flow_name";
+
+/// Whether an artifact may run.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Assertion<'a> {
+    /// The requirements that the artifact was checked against.
+    scope: AssertionScope,
+    /// The environment of scope `environment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    environment: Option<&'a str>,
+    /// The verdict.
+    compliant: bool,
+    /// The reason for the verdict besides policies and flows: no policy, an allow-list entry, or unknown namespaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// The artifact's page.
+    html_url: String,
+    /// The policies of the scope; empty for scope `flow`.
+    policy_evaluations: Vec<PolicyResult<'a>>,
+    /// The flows that hold the artifact.
+    flows: Vec<FlowResult>,
+    /// All flows together.
+    compliance_status: ArtifactCompliance,
+}
+
+/// Requirements that an artifact is checked against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum AssertionScope {
+    /// The policies of an environment.
+    Environment,
+    /// Policies.
+    Policy,
+    /// The templates of the flows that hold the artifact.
+    Flow,
+}
+
+/// Whether requirements are met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum Status {
+    /// They are.
+    Compliant,
+    /// They are not.
+    NonCompliant,
+}
+
+/// The result of a policy.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct PolicyResult<'a> {
+    policy_name: &'a str,
+    policy_version: i64,
+    status: Status,
+    /// Why the artifact does not fulfill the policy.
+    reasons: Vec<Reason>,
+    rule_evaluations: Vec<RuleResult<'a>>,
+}
+
+/// The result of a rule.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct RuleResult<'a> {
+    rule: RuleDefinition<'a>,
+    /// Null if the rule does not apply.
+    satisfied: Option<bool>,
+    /// Whether the rule does not apply.
+    ignored: bool,
+    resolutions: Vec<RuleResolution<'a>>,
+}
+
+/// A rule as in the policy file.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct RuleDefinition<'a> {
+    /// `provenance`, `trail-compliance`, `attestation` or `approval`.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[schema(value_type = Object)]
+    definition: &'a Rule,
+}
+
+/// The result of a rule in one flow and trail.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct RuleResolution<'a> {
+    /// The result.
+    #[serde(flatten)]
+    code: Code,
+    context: ResolutionContext<'a>,
+}
+
+/// The subject of a result.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct ResolutionContext<'a> {
+    flow_name: Option<&'a str>,
+    trail_name: Option<&'a str>,
+    attestation_name: Option<&'a str>,
+    /// Always null.
+    #[schema(value_type = Option<String>)]
+    artifact_status: (),
+    /// The control that the attestation is evidence for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    for_control: Option<&'a str>,
+}
+
+/// The artifact in one flow.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct FlowResult {
+    flow: String,
+    /// The trail in which the artifact was last reported or attested.
+    trail: Option<String>,
+    compliance_status: ArtifactCompliance,
+}
+
+/// Whether an artifact meets the requirements of a template.
+#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
+struct ArtifactCompliance {
+    status: Status,
+    attestations_statuses: Vec<AttestationStatus>,
+}
+
+/// Check whether an artifact may run: by the policies of an environment or by some policies, otherwise by the templates of
+/// the flows that hold it.
+#[utoipa::path(
+    get,
+    path = "/asserts/{org}/fingerprint/{fingerprint}",
+    tag = "asserts",
+    params(
+        ("environment_name" = inline(Option<EnvironmentName>), Query, nullable = false, description = "Check the policies of this environment; excludes policy_name"),
+        ("policy_name" = inline(Option<Vec<PolicyName>>), Query, description = "Check these policies, at most 10; repeatable"),
+        ("flow_name" = inline(Option<FlowName>), Query, description = "Only this flow counts"),
+    ),
+    responses(
+        (status = 200, description = "The verdict, compliant or not", body = Assertion),
+        (status = 404, description = "Unknown artifact: no flow holds it, it never ran, and no allow-list names it", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn assert_artifact(
+    State(site): State<Site>,
+    Admitted { organization, rest: fingerprint, .. }: Admitted<Read, String>,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let artifact: Fingerprint = Problem::parse("fingerprint", &fingerprint)?;
+    let parameters = Parameters::read_with_lists(&uri, &[ENVIRONMENT, FLOW], &[POLICY])?;
+    let environment: Option<EnvironmentName> = parameters.parsed(ENVIRONMENT)?;
+    let flow: Option<FlowName> = parameters.parsed(FLOW)?;
+    let flow = flow.as_ref().map(FlowName::as_str);
+    let names = parameters.all(POLICY);
+    let scope = match (&environment, names) {
+        (Some(_), []) => AssertionScope::Environment,
+        (None, [_, ..]) => AssertionScope::Policy,
+        (None, []) => AssertionScope::Flow,
+        (Some(_), [_, ..]) => {
+            return Err(Problem::field(POLICY, &format!("expected no policy together with {ENVIRONMENT}")));
+        }
+    };
+
+    let mut transaction = site.store.read().await?;
+    let mut policies: Vec<Arc<Policy>> = Vec::new();
+    let mut allowed = AllowList::default();
+    let wanted = BTreeSet::from([artifact]);
+    // An unknown artifact is 404. An unknown environment or policy is not, since admission webhooks may let unknown
+    // artifacts pass.
+    if let Some(environment) = &environment {
+        let name = environment.as_str();
+        policies =
+            site.policies.of(&mut transaction, &organization, [name]).await?.remove(name).unwrap_or_default();
+        if policies.is_empty()
+            && !store::approvals::environment_exists(&mut transaction, &organization, name).await?
+        {
+            return Err(Problem::field(ENVIRONMENT, &format!("environment \"{name}\" not found")));
+        }
+        let mut lists =
+            store::policies::facts::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
+        allowed = lists.remove(name).unwrap_or_default();
+    }
+    if names.len() > MAX_POLICIES {
+        return Err(Problem::field(POLICY, &format!("expected at most {MAX_POLICIES} policies")));
+    }
+    for name in names {
+        let name: PolicyName = Problem::parse(POLICY, name)?;
+        let policy = site.policies.current(&mut transaction, &organization, name.as_str()).await?;
+        policies.push(policy.ok_or_else(|| Problem::field(POLICY, &format!("policy \"{name}\" not found")))?);
+    }
+    let needs = Needs::new(policies.iter().map(|policy| &**policy));
+    let mut evidence = store::policies::facts::read(&mut transaction, &organization, &wanted, &needs).await?;
+    let mut evidence = evidence.remove(&artifact).unwrap_or_default();
+    if let Some(flow) = flow {
+        evidence.retain_flow(flow);
+    }
+    let mut flows =
+        store::artifacts::flows::of_artifacts(&mut transaction, &organization, &wanted, flow).await?;
+    let flows = flows.remove(&artifact).unwrap_or_default();
+    let is_in_flow = !flows.is_empty()
+        || !evidence.related.is_empty()
+            && are_other_digests_in(&mut transaction, &organization, &wanted, flow).await?;
+    let running = store::artifacts::running_in(&mut transaction, &organization, artifact).await?;
+    let mut known = described(running, environment.as_ref(), &flows);
+    let is_named = allowed.names(&artifact) || evidence.is_approved();
+    if known.is_none() && flow.is_none() && scope != AssertionScope::Flow {
+        // Past runs.
+        let names = store::artifacts::image_names(&mut transaction, &organization, artifact).await?.listed;
+        known = names.into_iter().next().map(|name| ReportedArtifact { name, ..ReportedArtifact::default() });
+    }
+    drop(transaction);
+    let by_flow = flow.is_some() || scope == AssertionScope::Flow;
+    if !is_in_flow && (by_flow || known.is_none() && !is_named) {
+        let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
+        return Err(Problem::not_found(format!(
+            "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
+        )));
+    }
+
+    let known = known.unwrap_or_default();
+    let requirements =
+        Requirements { environment: environment.as_ref(), policies: &policies, allowed: &allowed };
+    let assessment = requirements.assess(&artifact, &known, &evidence, site.now());
+    let verdict = assessment.verdict().0;
+    let flows: Vec<FlowResult> = flows.into_iter().map(FlowResult::new).collect();
+    let is_compliant = match scope {
+        AssertionScope::Flow => flows.iter().all(|flow| flow.compliance_status.status == Status::Compliant),
+        _ => verdict.compliance != Compliance::NonCompliant,
+    };
+    let message = match &environment {
+        Some(name) if verdict.compliance == Compliance::Unknown => {
+            Some(format!("no policy is attached to the environment {name}: nothing was checked"))
+        }
+        _ if verdict.is_allowed => Some(Reason::join(&verdict.reasons, "; ")),
+        _ if needs.namespaces && known.namespaces.is_empty() => {
+            Some("the artifact does not run there: conditions on namespaces see none".to_owned())
+        }
+        _ => None,
+    };
+    let status = |flow: &FlowResult| flow.compliance_status.attestations_statuses.clone();
+    let compliance_status = ArtifactCompliance {
+        status: Status::new(is_compliant),
+        attestations_statuses: flows.iter().flat_map(status).collect(),
+    };
+    let assertion = Assertion {
+        scope,
+        environment: environment.as_ref().map(EnvironmentName::as_str),
+        compliant: is_compliant,
+        message,
+        html_url: site.links.artifact_page(&organization, artifact),
+        policy_evaluations: assessment.policies.iter().map(PolicyResult::new).collect(),
+        flows,
+        compliance_status,
+    };
+    Ok(axum::Json(assertion).into_response())
+}
+
+/// Whether a flow, or any, holds another digest of the image.
+async fn are_other_digests_in(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifact: &BTreeSet<Fingerprint>,
+    flow: Option<&str>,
+) -> Result<bool, store::Error> {
+    let others = related(
+        &store::artifacts::image_indexes::listed_manifests(transaction, organization, artifact).await?,
+    )
+    .collect();
+    Ok(!store::artifacts::flows::of_artifacts(transaction, organization, &others, flow).await?.is_empty())
+}
+
+/// The artifact as it runs in the environment; else as it runs elsewhere or was reported, without namespaces.
+fn described(
+    mut running: BTreeMap<String, ReportedArtifact>,
+    environment: Option<&EnvironmentName>,
+    flows: &BTreeMap<String, AssertedFlow>,
+) -> Option<ReportedArtifact> {
+    if let Some(there) = environment.and_then(|name| running.remove(name.as_str())) {
+        return Some(there);
+    }
+    let reported = || flows.values().find_map(|flow| flow.reported_names.last().cloned());
+    let name = running.into_values().next().map(|running| running.name).or_else(reported)?;
+    Some(ReportedArtifact { name, ..ReportedArtifact::default() })
+}
+
+impl Status {
+    fn new(is_compliant: bool) -> Self {
+        if is_compliant { Self::Compliant } else { Self::NonCompliant }
+    }
+}
+
+impl FlowResult {
+    fn new((flow, known): (String, AssertedFlow)) -> Self {
+        let AssertedFlow { trail, template, names, attestations, .. } = known;
+        let (state, attestations_statuses) = evaluate_artifact(template.as_ref(), &attestations, &names);
+        let status = Status::new(state == ComplianceState::Compliant);
+        Self { flow, trail, compliance_status: ArtifactCompliance { status, attestations_statuses } }
+    }
+}
+
+impl<'a> PolicyResult<'a> {
+    fn new(evaluated: &PolicyEvaluation<'a>) -> Self {
+        let PolicyVersion { name, version } = &evaluated.policy.name;
+        Self {
+            policy_name: name,
+            policy_version: *version,
+            status: Status::new(evaluated.is_fulfilled()),
+            reasons: evaluated.reasons().map(|reason| reason.with_text()).collect(),
+            rule_evaluations: evaluated.rules.iter().map(RuleResult::new).collect(),
+        }
+    }
+}
+
+impl<'a> RuleResult<'a> {
+    fn new(evaluated: &RuleEvaluation<'a>) -> Self {
+        let &RuleEvaluation { rule, outcome, ref resolutions, .. } = evaluated;
+        let for_control = match rule {
+            Rule::Attestation(required) => required.for_control.as_deref(),
+            _ => None,
+        };
+        let resolution = |found: &Resolution<'a>| RuleResolution {
+            code: found.code.clone(),
+            context: ResolutionContext {
+                flow_name: found.flow,
+                trail_name: found.trail,
+                attestation_name: found.attestation,
+                artifact_status: (),
+                for_control,
+            },
+        };
+        Self {
+            rule: RuleDefinition { kind: rule.kind(), definition: rule },
+            satisfied: (outcome != Outcome::Ignored).then_some(outcome == Outcome::Satisfied),
+            ignored: outcome == Outcome::Ignored,
+            resolutions: resolutions.iter().map(resolution).collect(),
+        }
+    }
+}

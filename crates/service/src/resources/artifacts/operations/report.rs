@@ -1,0 +1,104 @@
+//! Report an artifact that a pipeline built: an extension of the interface.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::app::App;
+use crate::engine::audit::Audit;
+use crate::engine::guard::{self, Evaluating};
+use crate::engine::origin;
+use crate::http::json;
+use crate::http::problem::{ErrorBody, Problem};
+use crate::identity::access::{Admitted, Attest};
+use model::{FlowName, ReportedArtifact};
+use rules::notification::{Cause, CauseKind};
+use store::artifacts::reported::NewReport;
+use store::repositories::Reporter;
+
+/// The response to the report of an artifact.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct Recorded {
+    message: &'static str,
+}
+
+/// Report an artifact that a pipeline built. Not in the interface.
+#[utoipa::path(
+    post,
+    path = "/artifacts/{org}/{flow_name}",
+    tag = "artifacts",
+    request_body(content = ReportedArtifact, content_type = "application/json"),
+    responses(
+        (status = 201, description = "Recorded", body = Recorded),
+        (status = 404, description = "No such flow or trail", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn report_artifact(
+    State(app): State<App>,
+    Admitted { organization, rest: flow, caller, .. }: Admitted<Attest, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let flow: FlowName = Problem::parse("flow_name", &flow)?;
+    let (sent, _share): (ReportedArtifact, _) =
+        json::receive(&app, &organization, "the artifact", &headers, body).await?;
+    if sent.filename.as_str().is_empty() {
+        return Err(Problem::field("filename", "expected the name of the file or the image"));
+    }
+    app.unknown_fields.warn((caller.token, &caller.name), &organization, sent.unknown_fields());
+    let artifacts = BTreeSet::from([sent.fingerprint]);
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    let transaction = &mut evaluating.transaction;
+    if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
+        return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
+    }
+    let trail = match &sent.trail_name {
+        None => None,
+        Some(name) => {
+            match store::trails::writes::stored(transaction, &organization, flow.as_str(), name.as_str())
+                .await?
+            {
+                Some(trail) => Some(trail),
+                None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
+            }
+        }
+    };
+    let commit = sent.commit();
+    let named = (sent.repo_info.as_ref(), Some(&commit));
+    let (mut evaluating, owned) =
+        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
+    let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
+    let reporter = Reporter {
+        organization: &organization,
+        flow: flow.as_str(),
+        reported_by: &caller.name,
+        owned: &owned,
+    };
+    let new = NewReport { reporter, trail: trail.map(|trail| trail.id), sent: &sent, commit: &commit };
+    let before = match new.trail {
+        Some(trail) => evaluating.trail_compliance(&organization, trail).await?,
+        None => None,
+    };
+    let transaction = &mut evaluating.transaction;
+    let effect = store::artifacts::reported::insert(transaction, new, at).await?;
+    let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+    match trail {
+        Some(trail) => {
+            let trail = (trail.id, before);
+            evaluating.evaluate_attestation(&organization, trail, &artifacts, &cause, at).await?;
+        }
+        None => evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?,
+    }
+    let audit = Audit::from_caller(&caller, &organization, || {
+        let trail = sent.trail_name.as_ref().map(|trail| format!("/{trail}")).unwrap_or_default();
+        format!("reported the artifact {} in {flow}{trail}", sent.fingerprint)
+    });
+    evaluating.audit(audit, at).await?;
+    let what = format!("artifact \"{}\"", sent.filename.as_str());
+    origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
+    Ok((StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response())
+}

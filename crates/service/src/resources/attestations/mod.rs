@@ -1,0 +1,4 @@
+//! Attestations, and the files attached to them.
+
+pub(crate) mod operations;
+pub(crate) mod page;

@@ -1,0 +1,203 @@
+//! Attests in a trail: operation 5, and the other types of the public client.
+//!
+//! All types share a route, whose last segment is the type. `data` reads what a type sends, `form` describes it in the
+//! OpenAPI document.
+
+pub(crate) mod data;
+mod form;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as UnknownVariant, StrDeserializer};
+
+use crate::app::App;
+use crate::engine::audit::Audit;
+use crate::engine::guard::Evaluating;
+use crate::engine::origin;
+use crate::http::form::{Form, Parts};
+use crate::http::problem::{ErrorBody, Problem};
+use crate::identity::access::{Admitted, Attest};
+use crate::resources::attestations::operations::attest::data::{AttestationData, DATA};
+use crate::resources::attestations::operations::attest::form::AttestationForm;
+use crate::resources::declared::check_limit;
+use model::{
+    AttestationFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields, JunitFields,
+    PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
+};
+use rules::notification::{Cause, CauseKind};
+use store::attestations::NewAttestation;
+use store::quotas::Created;
+
+/// The types of attestations, as paths name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum PathType {
+    /// Test results
+    Junit,
+    /// A verdict
+    Generic,
+    /// Data of a type that the organization defines
+    Custom,
+    /// A software bill of materials or a decision
+    System,
+    /// The results of a vulnerability scan
+    Snyk,
+    /// The issues that a commit refers to
+    Jira,
+    /// The result of a code analysis
+    Sonar,
+    /// The pull requests of a commit
+    PullRequest,
+}
+
+impl PathType {
+    fn parse(name: &str) -> Result<Self, Problem> {
+        let name: StrDeserializer<'_, UnknownVariant> = name.into_deserializer();
+        Self::deserialize(name)
+            .map_err(|error| Problem::not_found(format!("no such type of attestations: {error}")))
+    }
+
+    /// Whether the first attestation creates its flow and trail, as in the interface. Others need a trail.
+    fn creates_trail(self) -> bool {
+        self == Self::Junit
+    }
+
+    /// Reads `data_json`.
+    fn read(self, data: &[u8]) -> Result<AttestationData, Problem> {
+        match self {
+            Self::Junit => AttestationData::read::<JunitFields>(data),
+            Self::Generic => AttestationData::read::<GenericFields>(data),
+            Self::Custom => AttestationData::read::<CustomFields>(data),
+            Self::System => AttestationData::read::<SystemFields>(data),
+            Self::Snyk => AttestationData::read::<SnykFields>(data),
+            Self::Jira => AttestationData::read::<JiraFields>(data),
+            Self::Sonar => AttestationData::read::<SonarFields>(data),
+            Self::PullRequest => AttestationData::read::<PullRequestFields>(data),
+        }
+    }
+}
+
+/// Attest in a trail. The interface has the type `junit`, whose first attestation creates the flow and the trail; the other
+/// types need a trail.
+#[utoipa::path(
+    post,
+    path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}",
+    tag = "attestations",
+    params(("type_or_name" = inline(PathType), Path, description = "Type of the attestation")),
+    request_body(content = AttestationForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 201, description = "Recorded", body = String, content_type = "application/json"),
+        (status = 404, description = "No such type or trail", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn attest(
+    State(app): State<App>,
+    Admitted { organization, rest: (flow, trail, kind), caller, .. }: Admitted<
+        Attest,
+        (FlowName, TrailName, String),
+    >,
+    request: Request,
+) -> Result<Response, Problem> {
+    let path_type = PathType::parse(&kind)?;
+    let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
+    let form = Form::read(&app, &organization, parts, request).await?;
+    let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
+    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    let commit_url =
+        fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
+    let attachment = form.file();
+    let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
+    let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
+    let transaction = &mut evaluating.transaction;
+    let stored =
+        store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
+    match stored {
+        Some(_) => {}
+        None if path_type.creates_trail() => {
+            check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
+            if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
+                check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
+            }
+        }
+        None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
+    }
+    let by_name = match stored {
+        Some(trail) => store::artifacts::reported::by_name(transaction, &organization, trail.id).await?,
+        None => BTreeMap::new(),
+    };
+    let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
+    let repository = fields.repo_info.as_ref();
+    let named = (repository, fields.git_commit_info.as_ref());
+    let (mut evaluating, owned) =
+        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
+    let new = NewAttestation {
+        organization: &organization,
+        flow: flow.as_str(),
+        trail: trail.as_str(),
+        fields: &fields,
+        targets: &targets,
+        artifacts: &artifacts,
+        kind: &kind,
+        results: &results,
+        other: &other,
+        passes,
+        repository,
+        commit_url,
+        attachment: hash.map(|hash| (hash, attachment.and_then(|a| a.name.as_deref()))),
+        reported_by: &caller.name,
+        token: caller.token,
+        owned: &owned,
+    };
+    let transaction = &mut evaluating.transaction;
+    let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
+    let before = evaluating.trail_compliance(&organization, trail.id).await?;
+    let transaction = &mut evaluating.transaction;
+    // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
+    let at = app
+        .site
+        .now()
+        .after(Some(trail.last_modified_at).max(store::attestations::last_time(transaction, &new).await?));
+    if let (Some(hash), Some(attachment)) = (hash, attachment) {
+        store::attestations::attachments::insert(transaction, &organization, hash, &attachment.content, at)
+            .await?;
+    }
+    let effect = store::attestations::insert(transaction, &new, trail, at).await?;
+    let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
+    evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
+    let audit = Audit::from_caller(&caller, &organization, || {
+        format!("attested {} in {flow}/{}", fields.attestation_name.as_str(), new.trail)
+    });
+    evaluating.audit(audit, at).await?;
+    let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
+    origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
+    app.metrics.attestation(passes);
+    Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
+}
+
+/// The artifacts that an attestation is about.
+struct Attested {
+    artifacts: BTreeSet<Fingerprint>,
+    /// Their names in the template of the trail.
+    targets: BTreeSet<String>,
+}
+
+impl Attested {
+    /// `by_name` has the reported artifacts of the trail. Without a fingerprint, an attestation by name is about the artifact
+    /// of that name; with one, it gets the names of the artifact.
+    fn new(fields: &AttestationFields, by_name: &BTreeMap<String, Fingerprint>) -> Self {
+        let (mut artifacts, named) = (fields.fingerprints(), fields.template_targets());
+        let mut targets: BTreeSet<String> = named.iter().map(|name| (*name).to_owned()).collect();
+        if artifacts.is_empty() {
+            artifacts.extend(named.iter().filter_map(|name| by_name.get(*name)));
+        } else {
+            let matching = by_name.iter().filter(|(_, artifact)| artifacts.contains(artifact));
+            targets.extend(matching.map(|(name, _)| name.clone()));
+        }
+        Self { artifacts, targets }
+    }
+}

@@ -1,0 +1,4 @@
+//! The audit log.
+
+pub(crate) mod operations;
+pub(crate) mod page;

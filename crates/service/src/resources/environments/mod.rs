@@ -1,0 +1,5 @@
+//! Environments: reports, snapshots, events, policies and tags.
+
+pub(crate) mod operations;
+pub(crate) mod pages;
+pub(crate) mod selected_snapshot;

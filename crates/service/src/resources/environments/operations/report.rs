@@ -1,0 +1,273 @@
+//! Operation 7: report a K8S environment.
+
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::USER_AGENT;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::engine::audit::Audit;
+use crate::engine::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
+use crate::http::blocking::compute;
+use crate::http::body;
+use crate::http::json;
+use crate::http::problem::Problem;
+use crate::identity::access::{Admitted, Caller, Report};
+use crate::resources::declared::check_limit;
+use model::reporter::{CLUSTER_HEADER, Sender};
+use model::{EnvironmentName, Fingerprint, Timestamp};
+use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict};
+use rules::notification::{Cause, CauseKind};
+use rules::snapshot::change::{self, ArtifactChanges};
+use rules::snapshot::report::{K8sReport, NormalizedReport};
+use store::Transaction;
+use store::environments::reports::{IfLocked, LockedEnvironment, ReceivedReport};
+use store::quotas::Created;
+
+/// The effect of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Changed {
+    /// Same pods and artifacts as before.
+    Nothing,
+    /// Different pods run the same artifacts.
+    Pods,
+    /// Different artifacts run: a new snapshot with this number.
+    Artifacts(i64),
+}
+
+/// Report the pods of an environment and their image digests.
+#[utoipa::path(
+    put,
+    path = "/environments/{org}/{env_name}/report/K8S",
+    tag = "environments",
+    params(("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may")),
+    request_body(content = K8sReport, content_type = "application/json"),
+    responses(
+        (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
+        (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
+    ),
+)]
+pub(crate) async fn report_k8s(
+    State(app): State<App>,
+    Admitted { organization, rest: environment, caller, .. }: Admitted<Report, String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
+    json::require(&headers)?;
+    let max = app.limits.report;
+    let body = json::receive_bytes(&app, &organization, "the report", max, &headers, body).await?;
+    let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
+    let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
+    let changed = receive(&app, &caller, (&organization, &environment), sender, body).await?;
+    let (status, outcome, message) = match changed {
+        Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
+        Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
+        Changed::Artifacts(number) => {
+            (StatusCode::CREATED, "snapshot", format!("report processed, new snapshot {number}"))
+        }
+    };
+    app.metrics.report(outcome);
+    Ok((status, axum::Json(message)).into_response())
+}
+
+/// The interface's message for a report without a new snapshot.
+const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
+
+async fn receive(
+    app: &App,
+    caller: &Caller,
+    (organization, environment): (&str, &EnvironmentName),
+    sender: Sender,
+    body: body::Received,
+) -> Result<Changed, Problem> {
+    // A body with the same bytes as the last one of the same sender needs no parsing.
+    let silent_after = app.site.silent_after;
+    let name = environment.as_str();
+    let identity = [&body.hash.bytes()[..], sender.cluster.as_bytes(), &[0], sender.user_agent.as_bytes()];
+    let hash = Fingerprint::from_content(&identity.concat());
+    let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
+    let now = app.site.now();
+    if store::environments::reports::confirm(
+        &app.site.store,
+        organization,
+        name,
+        hash,
+        &caller.name,
+        now,
+        silent_after,
+    )
+    .await?
+    {
+        return Ok(Changed::Nothing);
+    }
+    drop(permit);
+    let read = move || {
+        let body::Received { bytes, share, .. } = body;
+        (json::read_with::<K8sReport<'_>, _>("the report", &bytes, NormalizedReport::parse), share)
+    };
+    // The parsed report holds its memory until it is recorded, while it waits for the database too.
+    let (reported, mut share) = compute(read).await?;
+    let reported = reported?;
+    let artifacts = reported.artifacts();
+    share.grow_to("the report", memory(&reported, &artifacts)).await?;
+    let changed =
+        record(app, caller, (organization, environment), &sender, hash, (&reported, artifacts)).await?;
+    drop(share);
+    Ok(changed)
+}
+
+/// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
+/// pod; statuses, reasons and events per artifact, each with its name.
+fn memory(reported: &NormalizedReport, artifacts: &ReportedArtifacts) -> usize {
+    const POD: usize = 320;
+    const ARTIFACT: usize = 3 * 1024;
+    const NAMED: usize = 16;
+    let artifacts = artifacts.values().map(|artifact| ARTIFACT + NAMED * artifact.name.len());
+    reported.pods.len() * POD + artifacts.sum::<usize>()
+}
+
+/// The artifacts that keep their verdicts: none if the clock has been set back.
+fn kept(
+    before: &BTreeMap<Fingerprint, RunningArtifact>,
+    changes: &ArtifactChanges<'_>,
+    environment: &LockedEnvironment,
+    now: Timestamp,
+) -> BTreeMap<Fingerprint, Verdict> {
+    let is_ahead = environment.changed_at.since(now) > MAX_CLOCK_DIFFERENCE;
+    let is_current = environment.is_evaluated && !is_ahead;
+    let is_kept =
+        |artifact| is_current && !changes.ended.contains(artifact) && !changes.changed.contains_key(artifact);
+    let kept = before.iter().filter(|(artifact, _)| is_kept(artifact));
+    kept.map(|(artifact, running)| (*artifact, running.verdict.clone())).collect()
+}
+
+/// Records a report and its consequences in one transaction, which locks the environment.
+async fn record(
+    app: &App,
+    caller: &Caller,
+    (organization, environment): (&str, &EnvironmentName),
+    sender: &Sender,
+    body_hash: Fingerprint,
+    (reported, seen): (&NormalizedReport, ReportedArtifacts),
+) -> Result<Changed, Problem> {
+    let mut evaluating = Evaluating::shared(app, organization).await?;
+    let transaction = &mut evaluating.transaction;
+    let stored = match store::environments::reports::lock(
+        transaction,
+        organization,
+        environment.as_str(),
+        IfLocked::Wait,
+    )
+    .await?
+    {
+        Some(stored) => stored,
+        None => create_environment(app, transaction, caller, organization, environment).await?,
+    };
+    let now = app.site.now();
+    let at = now.after(Some(stored.changed_at));
+    let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
+    let longest = stored.silent_after.unwrap_or(app.site.silent_after);
+    // Only reports end a silence: an evaluation by a replica whose clock is ahead is none.
+    let reported_at = now.after(stored.last_report_at);
+    if let Some(last) = stored.last_report_at.filter(|last| reported_at.distance(*last) > longest) {
+        store::environments::reports::insert_gap(transaction, organization, stored.id, last, at).await?;
+    }
+    let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
+    store::environments::reporters::record(transaction, organization, &stored, received, sender, pods)
+        .await?;
+    if stored.report_hash == Some(reported.hash) {
+        store::environments::reports::record(transaction, organization, &stored, received, stored.snapshot)
+            .await?;
+        evaluating.commit().await?;
+        return Ok(Changed::Nothing);
+    }
+    let before = store::policies::verdicts::running_artifacts(transaction, organization, stored.id).await?;
+    let artifacts = change::compare_artifacts(&before, &seen);
+    let pods = change::compare_pods(
+        store::environments::runs::running_pods(transaction, organization, stored.id).await?,
+        reported,
+    );
+    let kept = kept(&before, &artifacts, &stored, now);
+    let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
+        Changed::Pods
+    } else {
+        let number = stored.snapshot + 1;
+        store::environments::reports::start_snapshot(transaction, organization, &stored, number, received)
+            .await?;
+        store::environments::runs::end_artifacts(
+            transaction,
+            organization,
+            stored.id,
+            &artifacts.ended,
+            stored.snapshot,
+            at,
+        )
+        .await?;
+        store::environments::runs::start_artifacts(
+            transaction,
+            organization,
+            stored.id,
+            &artifacts.started,
+            number,
+            at,
+        )
+        .await?;
+        Changed::Artifacts(number)
+    };
+    store::environments::runs::change_artifacts(transaction, organization, stored.id, &artifacts.changed)
+        .await?;
+    store::environments::runs::end_pods(transaction, organization, stored.id, pods.ended, at).await?;
+    store::environments::runs::start_pods(
+        transaction,
+        organization,
+        stored.id,
+        &pods.started,
+        &reported.workloads,
+        received,
+    )
+    .await?;
+    let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
+    store::environments::reports::record(transaction, organization, &stored, received, snapshot).await?;
+    let before = EnvironmentStatus {
+        artifacts: before,
+        compliance: stored.compliance,
+        absence: stored.absence.clone(),
+    };
+    let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
+    let coverage = Coverage::Complete(Expiry::default());
+    let name = environment.clone();
+    let subject = Subject { name, environment: stored, snapshot, before, seen, kept, coverage };
+    evaluating.evaluate(organization, subject, &cause, at).await?;
+    let audit = Audit::from_caller(caller, organization, || match changed {
+        Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
+        _ => format!("reported environment {environment}: pods changed"),
+    });
+    evaluating.audit(audit, at).await?;
+    evaluating.commit().await?;
+    Ok(changed)
+}
+
+/// Creates the environment of a first report, unless the caller's token may not, or has reached its limit.
+async fn create_environment(
+    app: &App,
+    transaction: &mut Transaction,
+    caller: &Caller,
+    organization: &str,
+    environment: &EnvironmentName,
+) -> Result<LockedEnvironment, Problem> {
+    caller.role.permits_creation(caller.can_create).map_err(|denial| Problem::forbidden(&denial))?;
+    check_limit(app, transaction, caller, organization, Created::Environments).await?;
+    let now = app.site.now();
+    Ok(store::environments::reports::create(
+        transaction,
+        organization,
+        environment.as_str(),
+        caller.token,
+        now,
+    )
+    .await?)
+}

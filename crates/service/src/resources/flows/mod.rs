@@ -1,0 +1,4 @@
+//! Flows and their templates.
+
+pub(crate) mod operations;
+pub(crate) mod template_file;

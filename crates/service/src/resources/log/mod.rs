@@ -1,0 +1,3 @@
+//! The tamper-evident log.
+
+pub(crate) mod operations;

@@ -1,0 +1,3 @@
+//! The overview of an organization.
+
+pub(crate) mod page;

@@ -1,0 +1,126 @@
+//! The page of an organization: its environments as cards.
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+
+use crate::http::parameters::Parameters;
+use crate::layout::parts::environment_status::CurrentStatus;
+use crate::layout::parts::escape::text;
+use crate::layout::parts::format::{count, running_totals};
+use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use crate::layout::parts::pagination::{self, Pagination};
+use crate::layout::parts::refusal::Refusal;
+use crate::layout::parts::urls::EnvironmentLinks;
+use crate::resources::sessions::session::OrganizationPage;
+use crate::site::{PageSite, Site};
+use model::Timestamp;
+use rules::compliance::Compliance;
+use store::environments::{EnvironmentOverview, EnvironmentPlace, EventsPerHour, RunningTotals};
+
+/// Environments per page.
+const CARDS_PER_PAGE: usize = 200;
+
+/// Hours in a chart, including the current one.
+const HOURS: i64 = 24;
+
+/// In microseconds.
+const HOUR: i64 = 3_600_000_000;
+
+pub(crate) async fn page(
+    State(PageSite(site)): State<PageSite>,
+    OrganizationPage { organization, user, .. }: OrganizationPage,
+    uri: Uri,
+) -> Result<HtmlPage, Refusal> {
+    let parameters = Parameters::read(&uri, &["page"])?;
+    let requested = pagination::requested_page(&parameters)?;
+    let now = site.now();
+    let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
+    let mut transaction = site.store.read().await?;
+    let mut all = store::environments::places(&mut transaction, &organization).await?;
+    // Sorted here: the database's order depends on its locale.
+    all.sort_unstable_by(|one, other| order(one).cmp(&order(other)));
+    let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
+    let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
+    let ids: Vec<_> = on_page.iter().map(|environment| environment.id).collect();
+    let environments = store::environments::by_id(&mut transaction, &organization, &ids).await?;
+    let totals =
+        store::environments::running_totals(&mut transaction, &organization, ids.iter().copied()).await?;
+    let hours = store::environments::events_per_hour(&mut transaction, &organization, ids, since).await?;
+    drop(transaction);
+    let content = html! {
+        h1 { (text(&organization)) }
+        @if environments.is_empty() {
+            p { "No environments were reported or declared yet." }
+        }
+        ul.cards {
+            @for environment in &environments {
+                @let totals = totals.get(&environment.id).copied().unwrap_or_default();
+                li { (card(&site, &organization, environment, totals, &hours, now)) }
+            }
+        }
+        (pagination.links(|page| format!("{}?page={page}", site.links.page(&[&organization]))))
+    };
+    let alternate = Alternate::new(&site, &["environments", &organization], &[], &["list", "environments"]);
+    let navigation = Navigation {
+        is_organization_page: true,
+        alternate: Some(&alternate),
+        is_live: true,
+        ..Navigation::default()
+    };
+    Ok(layout::page_with_navigation(&site, &organization, Some(&user), navigation, &content))
+}
+
+/// Non-compliant environments first, then those of the bootstrap file: a token cannot hide either by reporting many new
+/// environments.
+fn order(environment: &EnvironmentPlace) -> (bool, bool, &str) {
+    let is_compliant = environment.compliance != Compliance::NonCompliant;
+    (is_compliant, !environment.is_declared, &environment.name)
+}
+
+fn card(
+    site: &Site,
+    organization: &str,
+    environment: &EnvironmentOverview,
+    totals: RunningTotals,
+    hours: &EventsPerHour,
+    now: Timestamp,
+) -> Markup {
+    let status = CurrentStatus::from_environment(environment, site, now);
+    let links = EnvironmentLinks { site, organization, environment: &environment.name };
+    html! {
+        article.silent[status.is_silent()] {
+            h2 { (links.link()) }
+            p { (status.environment_badge(environment)) }
+            dl {
+                dt { "Running" }
+                dd { (running_totals(totals)) }
+                dt { "Last report" }
+                dd { (status.last_report()) }
+            }
+            (chart(environment, hours))
+            p.links { a href=(links.timeline(1)) { "Timeline" } }
+        }
+    }
+}
+
+/// The events of the last day, one bar per hour.
+fn chart(environment: &EnvironmentOverview, hours: &EventsPerHour) -> Markup {
+    let counts: Vec<i64> =
+        (0..HOURS).map(|hour| hours.get(&(environment.id, hour)).copied().unwrap_or_default()).collect();
+    let total: i64 = counts.iter().sum();
+    let max = counts.iter().copied().max().unwrap_or_default().max(1);
+    let label = format!("{} in the last day", count(total, "event", "events"));
+    html! {
+        figure {
+            svg viewBox={ "0 0 " (HOURS * 4) " 24" } preserveAspectRatio="none" role="img" aria-label=(label) {
+                @for (hour, number) in counts.iter().enumerate().filter(|(_, number)| **number > 0) {
+                    // At least 2 of 24 units, so that one event is visible beside a thousand.
+                    @let height = (number * 24 / max).max(2);
+                    rect x=(hour * 4) y=(24 - height) width="3" height=(height) {}
+                }
+            }
+            figcaption { (label) }
+        }
+    }
+}

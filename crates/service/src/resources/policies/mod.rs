@@ -1,0 +1,4 @@
+//! Policies and their versions.
+
+pub(crate) mod operations;
+pub(crate) mod page;

@@ -1,0 +1,3 @@
+//! Repositories.
+
+pub(crate) mod operations;

@@ -1,0 +1,3 @@
+//! Tags of environments and flows.
+
+pub(crate) mod operations;

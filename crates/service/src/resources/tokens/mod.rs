@@ -1,0 +1,4 @@
+//! Tokens, and their user.
+
+pub(crate) mod operations;
+pub(crate) mod user;

@@ -1,0 +1,4 @@
+//! Trails of flows.
+
+pub(crate) mod operations;
+pub(crate) mod page;
