@@ -22,7 +22,7 @@ bench *arguments:
 
 # The skipped tests need other software, too: tests/README.md.
 
-# Run the tests that need PostgreSQL, or some of them: `just postgres service::retention`
+# Run the tests that need PostgreSQL, or some of them: `just postgres storage::retention`
 postgres *filters:
-    bash .ci/postgres cargo test --test it -- --ignored --skip real:: --skip service::mail --skip faults:: \
+    bash .ci/postgres cargo test --test it -- --ignored --skip real:: --skip environments::mail --skip faults:: \
         --skip postgres::platform --skip other_implementations "$@"

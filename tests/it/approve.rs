@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, supercargo};
 use crate::read::responses::{self, FINGERPRINT};
-use crate::service::{
-    ADMIN, APPROVER, Database, Options, READER, TestService, bootstrap, digest, pod, report,
-};
+use crate::service::bootstrap;
+use crate::service::report;
+use crate::service::{ADMIN, APPROVER, Database, Options, READER, TestService, digest, pod};
 
 fn run(server: &Server, line: &str) -> Outcome {
     supercargo().service(server).args(line.split(' ')).run()

@@ -198,7 +198,7 @@ fn invalid_arguments_are_rejected_before_a_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn policy_is_checked_attached_and_asserted_with_the_real_service() {
-    use crate::service::policies::{attach, policy_file, put, run as report};
+    use crate::service::rules::policies::{attach, policy_file, put, run as report};
     let service = TestService::start(Database::sqlite()).await;
     report(&service, "prod", "ab").await;
     let data = json!({

@@ -1,6 +1,6 @@
 //! The API client against a fake service: the requests that it sends and the responses that it accepts.
 
-use client::{Attachment, BaseUrl, Client, Error, PlainHttp, Setup, Timeouts, TokenSource};
+use client::{Attachment, BaseUrl, Client, Error, PlainHttp, RequestTimeouts, Setup, TokenSource};
 use secrecy::SecretString;
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn client(server: &Server) -> Client {
         ca_file: None,
         command: "test",
     };
-    Client::new(setup, Timeouts::default()).unwrap()
+    Client::new(setup, RequestTimeouts::default()).unwrap()
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {

@@ -24,7 +24,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Lists the pods of a fake API server.
-fn list(api: &Server, timeouts: cluster::Timeouts) -> Result<(), cluster::Error> {
+fn list(api: &Server, timeouts: cluster::ClusterTimeouts) -> Result<(), cluster::Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig(&api.url(), None, &User::Anonymous)).unwrap();
     let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
@@ -34,7 +34,7 @@ fn list(api: &Server, timeouts: cluster::Timeouts) -> Result<(), cluster::Error>
     })
 }
 
-const NO_TIMEOUTS: cluster::Timeouts = cluster::Timeouts {
+const NO_TIMEOUTS: cluster::ClusterTimeouts = cluster::ClusterTimeouts {
     token_file: LONG,
     headers: LONG,
     frame: LONG,
@@ -44,11 +44,11 @@ const NO_TIMEOUTS: cluster::Timeouts = cluster::Timeouts {
 
 #[test]
 fn silent_api_server_times_out_before_and_during_the_response() {
-    let timeouts = cluster::Timeouts { headers: SHORT, ..NO_TIMEOUTS };
+    let timeouts = cluster::ClusterTimeouts { headers: SHORT, ..NO_TIMEOUTS };
     let error = list(&Server::start(|_| Reply::Stall), timeouts).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("timed out after 50ms"), "{error}");
 
-    let timeouts = cluster::Timeouts { frame: SHORT, ..NO_TIMEOUTS };
+    let timeouts = cluster::ClusterTimeouts { frame: SHORT, ..NO_TIMEOUTS };
     let stalls = |_: &_| {
         let headers = vec![("content-type", PROTOBUF.into())];
         Reply::StallAfter(200, headers, fixture("pod-list.pb").into(), 20_000)
@@ -56,14 +56,14 @@ fn silent_api_server_times_out_before_and_during_the_response() {
     let error = list(&Server::start(stalls), timeouts).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("timed out after 50ms"), "{error}");
 
-    let timeouts = cluster::Timeouts { error_text: SHORT, ..NO_TIMEOUTS };
+    let timeouts = cluster::ClusterTimeouts { error_text: SHORT, ..NO_TIMEOUTS };
     let stalls = |_: &_| Reply::StallAfter(403, vec![], "forbidden, because".into(), 9);
     let error = list(&Server::start(stalls), timeouts).unwrap_err();
     assert!(!error.is_transient() && error.to_string().contains("403 Forbidden: forbidden"), "{error}");
 }
 
 /// Reports 1,000 copies of each recorded pod to this URL.
-fn report(url: &str, timeouts: client::Timeouts) -> Result<client::Accepted, client::Error> {
+fn report(url: &str, timeouts: client::RequestTimeouts) -> Result<client::Accepted, client::Error> {
     let mut live_set = LiveSet::new(vec![Selection::default()], Counting::All);
     let file = cluster::PodsFile::Path(fixture_path("pod-list.json"));
     let mut apply = |pod: Result<PodView, cluster::Unreadable>| {
@@ -99,7 +99,7 @@ fn stalled_upload_times_out() {
         // Keep the connection open and unread until the client gives up.
         let _ = is_done.recv();
     });
-    let timeouts = client::Timeouts { stall: SHORT, ..client::Timeouts::default() };
+    let timeouts = client::RequestTimeouts { stall: SHORT, ..client::RequestTimeouts::default() };
     let error = report(&url, timeouts).unwrap_err();
     assert!(error.is_transient() && error.to_string().contains("timed out after 50ms"), "{error}");
     drop(done);
@@ -133,6 +133,7 @@ fn upload_within_connection_buffers_does_not_count_as_stalled() {
         connection.read_exact(&mut vec![0; last]).unwrap();
         connection.write_all(b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n").unwrap();
     });
-    report(&url, client::Timeouts { stall, response: LONG, ..client::Timeouts::default() }).unwrap();
+    report(&url, client::RequestTimeouts { stall, response: LONG, ..client::RequestTimeouts::default() })
+        .unwrap();
     service.join().unwrap();
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::fake::{Reply, Request, Server};
 use crate::program::{Outcome, TOKEN, supercargo};
-use crate::service::{ADMIN, Database, TestService, digest, eventually, form, pod, report};
+use crate::service::report;
+use crate::service::{ADMIN, Database, TestService, digest, eventually, form, pod};
 
 /// The fingerprint's prefix that tables show.
 fn short(letter: char) -> String {

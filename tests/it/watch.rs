@@ -1,4 +1,4 @@
-//! The watch against recorded bytes and misbehaving connections. `domain::live::watch` tests the reaction to each
+//! The watch against recorded bytes and misbehaving connections. `agent::live::watch` tests the reaction to each
 //! failure; `daemon` tests that failures lose no pod.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,9 +7,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use agent::cluster::{Access, Cluster, EventType, Timeouts, WatchEvent};
+use agent::cluster::{Access, Cluster, ClusterTimeouts, EventType, WatchEvent};
 use agent::live::pod::PodView;
-use agent::live::watch::{RestartReason, Timing};
+use agent::live::watch::{RestartReason, WatchTiming};
 use model::retry::Backoff;
 use tokio::sync::Notify;
 
@@ -63,16 +63,16 @@ impl Live {
 
 /// Watches all pods until a caught-up state satisfies `is_enough`.
 fn watch_until(url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
-    watch_with(Timeouts::default(), url, is_enough)
+    watch_with(ClusterTimeouts::default(), url, is_enough)
 }
 
-fn watch_with(timeouts: Timeouts, url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
+fn watch_with(timeouts: ClusterTimeouts, url: &str, is_enough: impl Fn(&Live) -> bool) -> Live {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig(url, None, &User::Anonymous)).unwrap();
     let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
     let millis = Duration::from_millis;
     let backoff = Backoff { initial: millis(1), max: millis(5), max_retry_after: millis(5) };
-    let timing = Timing { backoff, ..Timing::default() };
+    let timing = WatchTiming { backoff, ..WatchTiming::default() };
     let mut live = Live::default();
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
         let cluster = Cluster::configure(access, timeouts, LONG).await.unwrap();
@@ -317,7 +317,7 @@ fn events_that_arrive_during_the_read_pause_are_read_together() {
         }
         connection
     });
-    let timeouts = Timeouts { read_pause: Duration::from_secs(1), ..Timeouts::default() };
+    let timeouts = ClusterTimeouts { read_pause: Duration::from_secs(1), ..ClusterTimeouts::default() };
     let live = watch_with(timeouts, &url, |live| live.events.len() >= EVENTS);
     assert_eq!(live.lists, 1);
     assert!(live.caught_up < EVENTS / 5, "{} times", live.caught_up);

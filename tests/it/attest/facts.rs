@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{PASSING, attest, particular};
+use crate::attest::{PASSING, attest, particular};
 use crate::program::Program;
 
 /// A working copy with git.

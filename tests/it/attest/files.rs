@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-use super::{FAILING, PASSING, attest, particular};
+use crate::attest::{FAILING, PASSING, attest, particular};
 
 #[test]
 fn files_directories_and_patterns_read_each_file_once() {

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{PASSING, attest};
+use crate::attest::{PASSING, attest};
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, Program};
-use crate::service::policies::{attach, put as put_policy};
-use crate::service::{ADMIN, Database, TestService, pod, report};
+use crate::service::report;
+use crate::service::rules::policies::{attach, put as put_policy};
+use crate::service::{ADMIN, Database, TestService, pod};
 
 const INDEX: &str = "b573f87272754ac0159610b10f23b9072563041668f3ce3d0efddda2e13be551";
 const AMD64: &str = "1dc0a87d8cb31cd314f5c8ca7bba3f0a8168b8413a6f5c496711d2ff098b2b38";

@@ -1,7 +1,7 @@
 //! Files of real test runners, compared with the totals that the runners printed. See `origin.md` in each folder of
 //! `tests/fixtures/junit`.
 
-use super::{attest, particular};
+use crate::attest::{attest, particular};
 use crate::fake::{Reply, Server};
 
 /// File or folder, expected totals, and output of the runner.

@@ -5,7 +5,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
-use super::{FAILING, PASSING, attest, particular};
+use crate::attest::{FAILING, PASSING, attest, particular};
 use crate::fake::{Reply, Server};
 use crate::program::TOKEN;
 use crate::service::{ADMIN, Database, STRANGER, TestService};

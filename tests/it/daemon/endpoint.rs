@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use service::Limits;
 
-use crate::daemon::cluster::{Cluster, Pod, pod};
-use crate::daemon::gate::{Fault, Gate};
-use crate::daemon::rules::{always, first_n};
+use crate::daemon::support::cluster::{Cluster, Pod, pod};
+use crate::daemon::support::gate::{Fault, Gate};
+use crate::daemon::support::rules::{always, first_n};
 use crate::daemon::{Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 use crate::service::{Database, Options, TestService};
 
@@ -80,7 +80,7 @@ async fn departed_pods_are_reported_once_after_an_hour_long_outage() {
     assert_eq!(log.iter().filter(|line| line.contains("reported again")).count(), 1);
 }
 
-fn has(report: &crate::daemon::gate::Report, name: &str) -> bool {
+fn has(report: &crate::daemon::support::gate::Report, name: &str) -> bool {
     report.pods.iter().any(|pod| pod.name == name)
 }
 

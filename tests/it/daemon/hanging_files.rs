@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::daemon::cluster::{Cluster, Pod, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, Pod, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, wait_until_in_sync};
 use crate::service::ADMIN;
 

@@ -1,8 +1,10 @@
 //! The daemon's `/livez`, `/readyz` and `/metrics`.
 
-use crate::daemon::cluster::{ApiRequest, Cluster, Fault};
-use crate::daemon::rules::{always, on};
-use crate::daemon::shop::{gate_with_service, run_orders, shop, start_synced, without_streaming_lists};
+use crate::daemon::support::cluster::{ApiRequest, Cluster, Fault};
+use crate::daemon::support::rules::{always, on};
+use crate::daemon::support::shop::{
+    gate_with_service, run_orders, shop, start_synced, without_streaming_lists,
+};
 use crate::daemon::{Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 
 /// Watch states whose gauge is set.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::daemon::DaemonBuilder;
-use crate::daemon::cluster::{Cluster, Grant, grants, pod};
-use crate::daemon::gate::Gate;
-use crate::daemon::shop::{gate_with_service, start_synced};
+use crate::daemon::support::cluster::{Cluster, Grant, grants, pod};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::shop::{gate_with_service, start_synced};
 use crate::program::once;
 use crate::service::ADMIN;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::daemon::cluster::{self, ApiRequest, Cluster, Pod, pod};
-use crate::daemon::gate::{Fault, Gate};
-use crate::daemon::rules::{always, on};
-use crate::daemon::shop::shop;
+use crate::daemon::support::cluster::{self, ApiRequest, Cluster, Pod, pod};
+use crate::daemon::support::gate::{Fault, Gate};
+use crate::daemon::support::rules::{always, on};
+use crate::daemon::support::shop::shop;
 use crate::daemon::{Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 use crate::service::{ADMIN, Database, TestService};
 

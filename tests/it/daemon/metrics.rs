@@ -9,12 +9,13 @@ use regex::Regex;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::daemon::cluster::{self, ApiRequest, Cluster, pod};
-use crate::daemon::gate::{Fault, Gate};
-use crate::daemon::rules::{always, on};
+use crate::daemon::support::cluster::{self, ApiRequest, Cluster, pod};
+use crate::daemon::support::gate::{Fault, Gate};
+use crate::daemon::support::rules::{always, on};
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 use crate::fake::{Reply, Server};
-use crate::service::{self, ADMIN, Database, Options, Response, TestService, bootstrap};
+use crate::service::bootstrap;
+use crate::service::{self, ADMIN, Database, Options, Response, TestService};
 
 /// A metric of the document or of a process.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -3,49 +3,33 @@
 //! [`Daemon`] runs the process. `cluster` is a stateful API server, and `gate` a proxy in front of the service; both
 //! inject faults by `rules`. `invariants` asserts the reports.
 
-pub mod churn;
-pub mod cluster;
-mod credentials;
+pub(crate) mod support;
+pub(crate) mod watching;
+
 mod endpoint;
-pub mod gate;
-mod gate_tests;
 mod hanging_files;
 mod health;
 mod identity;
-mod invariants;
-mod labels;
-mod lists;
 mod logs;
 mod metrics;
-mod namespaces;
 mod other_writers;
-mod outage;
-mod overload;
 mod panics;
 mod plugin;
-mod pods;
-#[expect(dead_code, reason = "used by other targets")]
-mod process;
 mod process_end;
 mod rejections;
 mod report_timing;
-pub mod reported_pod;
-pub mod rules;
-mod selections;
-pub mod shop;
 mod sidecar;
 mod tokens;
-mod watches;
 
 use std::time::Duration;
 
 use tokio::task::{JoinSet, LocalSet};
 
-pub use invariants::{
+pub use support::invariants::{
     ExpectedEnvironment, PROD, assert_live_pods_reported, assert_no_loss, assert_reported_pods_existed,
     wait_until_all_reported, wait_until_in_sync,
 };
-pub use process::{Daemon, DaemonBuilder};
+pub use support::process::{Daemon, DaemonBuilder};
 
 /// Waits up to a minute until the condition holds. Polls every few milliseconds, to leave the processor to others.
 pub async fn eventually(condition: &str, is_met: impl AsyncFn() -> bool) {

@@ -1,7 +1,7 @@
 //! Another client reports to the same environment.
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 use crate::service::{self, ADMIN, Database, TestService};
 

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::fmt::{self, Debug};
 
 use agent::cluster::{self, Access};
-use agent::daemon::{self, Setup, Timing, TrackDeparted};
+use agent::daemon::{self, DaemonTiming, Setup, TrackDeparted};
 use agent::live::collapse::Counting;
 use agent::live::confirmation::Emptiness;
 use agent::live::selection::Selection;
@@ -17,8 +17,8 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{ExpectedEnvironment, eventually, wait_until_in_sync};
 use crate::service::ADMIN;
 
@@ -50,7 +50,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), cluster.kubeconfig()).unwrap();
     let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
-    let timing = Timing::default().scaled(100);
+    let timing = DaemonTiming::default().scaled(100);
     let setup = Setup {
         plan: Plan {
             environments: ["prod", "staging"].map(environment).into(),
@@ -59,7 +59,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
         },
         cluster: cluster::Cluster::configure(
             access,
-            cluster::Timeouts::default(),
+            cluster::ClusterTimeouts::default(),
             timing.reminder_interval * 100,
         )
         .await
@@ -72,7 +72,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
                 ca_file: None,
                 command: "test",
             },
-            client::Timeouts::default(),
+            client::RequestTimeouts::default(),
         )
         .unwrap(),
         listener: None,

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, eventually, wait_until_in_sync};
 
 /// Prints the content of `token` as an already expired credential. Hangs while the file `hang` exists, and then creates

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 
-use crate::daemon::cluster::{self, Cluster, pod};
-use crate::daemon::gate::{Fault, Gate, hold};
-use crate::daemon::rules::{always, first_n};
+use crate::daemon::support::cluster::{self, Cluster, pod};
+use crate::daemon::support::gate::{Fault, Gate, hold};
+use crate::daemon::support::rules::{always, first_n};
 use crate::daemon::{Daemon, DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
 use crate::program::{Program, supercargo};
 use crate::service::{Database, TestService};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use service::Limits;
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::{Fault, Gate, Report};
-use crate::daemon::rules::always;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::{Fault, Gate, Report};
+use crate::daemon::support::rules::always;
 use crate::daemon::{
     DaemonBuilder, ExpectedEnvironment, PROD, assert_no_loss, eventually, wait_until_in_sync,
 };
@@ -18,7 +18,7 @@ const SHOP: ExpectedEnvironment =
 const PAY: ExpectedEnvironment =
     ExpectedEnvironment { name: "pay", includes: |namespace| namespace == "pay" };
 
-fn web(n: usize) -> crate::daemon::cluster::Pod {
+fn web(n: usize) -> crate::daemon::support::cluster::Pod {
     pod("shop", &format!("web-{n}")).image("registry.example.com/web:1", n)
 }
 

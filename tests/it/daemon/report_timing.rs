@@ -1,15 +1,15 @@
 //! Timing of reports: `--interval`, `--debounce`, `--no-departed-pods`.
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::{Gate, hold};
-use crate::daemon::rules::first_n;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::{Gate, hold};
+use crate::daemon::support::rules::first_n;
 use crate::daemon::{
     Daemon, DaemonBuilder, PROD, assert_live_pods_reported, assert_no_loss, assert_reported_pods_existed,
     eventually, wait_until_in_sync,
 };
 use crate::service::{Database, TestService};
 
-fn web(n: usize) -> crate::daemon::cluster::Pod {
+fn web(n: usize) -> crate::daemon::support::cluster::Pod {
     pod("shop", &format!("web-{n}")).image("registry.example.com/web:1", n)
 }
 

@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::daemon::cluster::{Cluster, Pod, pod};
-use crate::daemon::gate::Gate;
-use crate::daemon::reported_pod::ReportedPod;
+use crate::daemon::support::cluster::{Cluster, Pod, pod};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::reported_pod::ReportedPod;
 use crate::daemon::{Daemon, DaemonBuilder, eventually, eventually_or};
 use crate::program::{Outcome, Program, once, supercargo};
-use crate::service::{ADMIN, Database, Options, TestService, bootstrap, digest, form};
+use crate::service::bootstrap;
+use crate::service::{ADMIN, Database, Options, TestService, digest, form};
 
 /// Name and UID of the Job's pod, which runs the steps and the sidecar.
 const JOB: (&str, &str) = ("deploy-1-x7k2p", "6f0d8a52-1c1e-4b7e-9a51-0d9f1c2b3a41");

@@ -2,12 +2,13 @@
 
 use std::os::unix::fs::symlink;
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, wait_until_in_sync};
-use crate::service::{ADMIN, Database, REPORTER, TestService, bootstrap};
+use crate::service::bootstrap;
+use crate::service::{ADMIN, Database, REPORTER, TestService};
 
-fn web(n: usize) -> crate::daemon::cluster::Pod {
+fn web(n: usize) -> crate::daemon::support::cluster::Pod {
     pod("shop", &format!("web-{n}")).image("registry.example.com/web:1", n)
 }
 

@@ -12,12 +12,12 @@ use runtime::signing::SigningKey;
 use serde_json::json;
 use supercargo::cli::Cli;
 
-use super::{blocks, commands};
-use crate::daemon::cluster::{Cluster, pod};
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::documents::{blocks, commands};
 use crate::fake::{Reply, Request, Server};
 use crate::program::supercargo;
 use crate::read::responses;
-use crate::service::log::{KEY, PUBLIC_KEY};
+use crate::service::evidence::log::{KEY, PUBLIC_KEY};
 
 /// Digest of the running artifact in the documents.
 const DIGEST: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";

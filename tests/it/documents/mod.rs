@@ -13,7 +13,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use self::blocks::{Block, blocks, pages};
+use crate::documents::blocks::{Block, blocks, pages};
 use crate::program::once;
 use crate::service::{ADMIN, Database, Response, TestService};
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::pki::Identity;
-use super::{Reply, Request};
+use crate::fake::pki::Identity;
+use crate::fake::{Reply, Request};
 
 pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 

@@ -9,14 +9,15 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use service::Clock;
 
-use crate::daemon::cluster::{Cluster, pod as running};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod as running};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, eventually, wait_until_in_sync};
-use crate::service::log::log;
-use crate::service::process::{self, Process};
+use crate::service::bootstrap;
+use crate::service::evidence::log::log;
+use crate::service::report;
+use crate::service::support::process::{self, Process};
 use crate::service::{
-    ADMIN, Database, Options, READER, REPORTER, Response, TestService, bootstrap, digest, folder, form,
-    on_both, pod, report,
+    ADMIN, Database, Options, READER, REPORTER, Response, TestService, digest, folder, form, on_both, pod,
 };
 
 const HOUR: Duration = Duration::from_hours(1);

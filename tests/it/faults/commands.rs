@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::endpoint::Endpoint;
-use super::run_seeds;
 use crate::fake::proxy::{FaultKinds, Proxy};
+use crate::faults::endpoint::Endpoint;
+use crate::faults::run_seeds;
 use crate::program::{Outcome, Program, supercargo};
-use crate::service::{ADMIN, digest, form, pod, report};
+use crate::service::report;
+use crate::service::{ADMIN, digest, form, pod};
 
 const SEEDS: std::ops::Range<u64> = 0..12;
 

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::endpoint::Endpoint;
-use super::run_seeds;
-use crate::daemon::churn::Churn;
-use crate::daemon::cluster::{Cluster, Lifetime};
-use crate::daemon::reported_pod::{Identity, ReportedPod, difference};
+use crate::daemon::support::cluster::{Cluster, Lifetime};
+use crate::daemon::support::reported_pod::{Identity, ReportedPod, difference};
+use crate::daemon::watching::churn::Churn;
 use crate::daemon::{
     Daemon, DaemonBuilder, PROD, assert_live_pods_reported, assert_reported_pods_existed, eventually,
     eventually_or,
 };
 use crate::fake::proxy::{FaultKinds, Proxy, fault_names, total_faults};
+use crate::faults::endpoint::Endpoint;
+use crate::faults::run_seeds;
 use fastrand::Rng;
 
 /// Enough for every fault to occur; the nightly workflow runs 200.

@@ -8,8 +8,10 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::fake::{Reply, Server};
-use crate::service::process::{self, Process};
-use crate::service::{ADMIN, Database, READER, Response, bootstrap, folder, form, pod, report};
+use crate::service::bootstrap;
+use crate::service::report;
+use crate::service::support::process::{self, Process};
+use crate::service::{ADMIN, Database, READER, Response, folder, form, pod};
 
 /// Every command that writes to standard output.
 #[test]

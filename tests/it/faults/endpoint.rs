@@ -6,8 +6,8 @@ use runtime::tls::Files;
 use tempfile::TempDir;
 
 use crate::daemon::PROD;
-use crate::daemon::gate::Gate;
-use crate::daemon::reported_pod::ReportedPod;
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::reported_pod::ReportedPod;
 use crate::fake::pki::Authority;
 use crate::service::{Database, Options, TestService};
 

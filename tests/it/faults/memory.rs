@@ -9,9 +9,10 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::control_group::ControlGroup;
-use crate::service::process::{self, Process};
-use crate::service::{ADMIN, Database, bootstrap, eventually, folder, form};
+use crate::faults::control_group::ControlGroup;
+use crate::service::bootstrap;
+use crate::service::support::process::{self, Process};
+use crate::service::{ADMIN, Database, eventually, folder, form};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs root, which makes a control group"]

@@ -10,11 +10,13 @@ use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, wait_until_all_reported, wait_until_in_sync};
-use crate::service::process::{self, Process};
-use crate::service::{self, ADMIN, Database, READER, Response, bootstrap, folder, report};
+use crate::service::bootstrap;
+use crate::service::report;
+use crate::service::support::process::{self, Process};
+use crate::service::{self, ADMIN, Database, READER, Response, folder};
 
 /// Sets the limit of open files of a running process.
 fn limit(pid: u32, files: &str) {

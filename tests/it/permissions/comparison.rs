@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Need;
-use super::manifest::{Agent, Manifests, Permission};
-use super::requests::requests;
+use crate::permissions::Need;
+use crate::permissions::manifest::{Agent, Manifests, Permission};
+use crate::permissions::requests::requests;
 
 /// Missing permissions, and unused ones.
 fn difference(needs: &BTreeSet<Need>, permissions: &BTreeSet<Permission>) -> Vec<String> {

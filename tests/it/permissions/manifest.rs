@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Need;
-use super::requests::AgentOptions;
+use crate::permissions::Need;
+use crate::permissions::requests::AgentOptions;
 
 /// A single permission: a verb on a resource, and its scope.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

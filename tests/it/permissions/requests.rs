@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Need;
-use crate::daemon::cluster::{Cluster, pod};
-use crate::daemon::gate::Gate;
-use crate::daemon::shop::without_streaming_lists;
+use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::shop::without_streaming_lists;
 use crate::daemon::{DaemonBuilder, eventually, eventually_or};
+use crate::permissions::Need;
 use crate::program::once;
 use crate::service::ADMIN;
 

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use self::responses::{COMMIT, FINGERPRINT};
 use crate::fake::{Reply, Server};
 use crate::program::{Outcome, Program, TOKEN, once, supercargo};
-use crate::service::policies::{UNIT, put};
-use crate::service::{ADMIN, ATTESTER, Database, TestService, digest, form, pod, report};
+use crate::read::responses::{COMMIT, FINGERPRINT};
+use crate::service::report;
+use crate::service::rules::policies::{UNIT, put};
+use crate::service::{ADMIN, ATTESTER, Database, TestService, digest, form, pod};
 
 /// A service that sends this response to every request.
 fn service_with(response: &Value) -> Server {

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{Cluster, Namespace, agent, pod, service, wait_until_reported};
 use crate::daemon::eventually;
-use crate::daemon::gate::Gate;
+use crate::daemon::support::gate::Gate;
 use crate::program::{Outcome, once};
+use crate::real::{Cluster, Namespace, agent, pod, service, wait_until_reported};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster: SUPERCARGO_TEST_KUBECONFIG=…"]

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::reported_pod::ReportedPod;
+use crate::daemon::{Daemon, eventually};
+use crate::real::{
     Cluster, Exchange, Namespace, Proxy, agent, eventually_in_minutes, pod, running, service,
     wait_until_reported,
 };
-use crate::daemon::gate::Gate;
-use crate::daemon::reported_pod::ReportedPod;
-use crate::daemon::{Daemon, eventually};
 
 /// A namespace with two pods, and a daemon that has reported them.
 async fn watched(gate: &Gate) -> (Cluster, Namespace, Proxy, Daemon) {

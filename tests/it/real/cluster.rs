@@ -9,7 +9,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-use super::Namespace;
+use crate::real::Namespace;
 
 /// The variable that names the cluster.
 const VARIABLE: &str = "SUPERCARGO_TEST_KUBECONFIG";

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Namespace;
-use crate::daemon::gate::Gate;
-use crate::daemon::reported_pod::{ReportedPod, difference};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::reported_pod::{ReportedPod, difference};
 use crate::daemon::{eventually, eventually_or};
+use crate::real::Namespace;
 
 /// The running pods of these namespaces.
 pub async fn running(namespaces: &[&Namespace]) -> BTreeSet<ReportedPod> {

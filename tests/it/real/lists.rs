@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{Cluster, Exchange, Fault, Namespace, Proxy, agent, pod, service, wait_until_reported};
-use crate::daemon::gate::Gate;
-use crate::daemon::rules::{always, first_n, on};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::rules::{always, first_n, on};
 use crate::program::{Outcome, Program, once};
+use crate::real::{Cluster, Exchange, Fault, Namespace, Proxy, agent, pod, service, wait_until_reported};
 
 /// Pods in each state that reports distinguish, and two with a common owner.
 async fn shop(cluster: &Cluster) -> Namespace {

@@ -17,7 +17,7 @@ mod tests;
 use std::time::Duration;
 
 use crate::daemon::DaemonBuilder;
-use crate::daemon::gate::Gate;
+use crate::daemon::support::gate::Gate;
 use crate::service::{Database, TestService};
 pub use cluster::Cluster;
 pub use expected_pods::{running, wait_until_reported};

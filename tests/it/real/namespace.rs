@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Cluster, Pod};
+use crate::real::{Cluster, Pod};
 
 /// A namespace, removed on drop, also after a failed test.
 pub struct Namespace {

@@ -7,11 +7,11 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::sync::mpsc;
 
-use super::Cluster;
-use crate::daemon::rules;
+use crate::daemon::support::rules;
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, parameters};
 use crate::fake::server::Piece;
 use crate::fake::{Reply, Request, Server};
+use crate::real::Cluster;
 
 /// A fault of a request.
 #[derive(Debug, Clone)]

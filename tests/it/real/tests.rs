@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use kube::config::Kubeconfig;
 
-use super::cluster::kubeconfig_path;
-use super::{Cluster, Exchange, Fault, Proxy};
-use crate::daemon::cluster::{self as fake, pod};
-use crate::daemon::gate::Gate;
-use crate::daemon::rules::{always, first_n, on};
+use crate::daemon::support::cluster::{self as fake, pod};
+use crate::daemon::support::gate::Gate;
+use crate::daemon::support::rules::{always, first_n, on};
 use crate::daemon::{DaemonBuilder, PROD, assert_reported_pods_existed, eventually, wait_until_in_sync};
+use crate::real::cluster::kubeconfig_path;
+use crate::real::{Cluster, Exchange, Fault, Proxy};
 
 #[test]
 fn missing_cluster_variable_is_explained() {

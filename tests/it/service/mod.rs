@@ -4,69 +4,18 @@
 //! new database of the PostgreSQL server that `SUPERCARGO_TEST_DATABASE` names (`tests/README.md`): tests whose result
 //! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
-mod absence;
-mod access;
-mod access_review;
-mod agents;
-mod approvals;
-mod approve;
-mod asserts;
-mod attachments;
-mod attest;
-mod attestation_types;
-mod attribution;
-mod bootstrap;
-mod browser;
-mod certificate;
-mod chart;
-mod check_policy;
-mod compliance;
-mod database;
-mod durability;
-mod evaluations;
-mod fair_share;
-mod hostile_input;
-mod identity;
-mod image_index;
-mod interleavings;
-mod latest_attestations;
-mod links;
-mod live_artifacts;
-pub(crate) mod log;
-mod mail;
-mod markup;
-mod notifications;
-mod operations;
-mod page_errors;
-mod pages;
-pub(crate) mod policies;
-mod postgres;
-pub mod process;
-mod provenance;
-mod query_cost;
-mod rate_limit;
-mod reading;
-mod reading_evidence;
-mod replicas;
-mod report;
-mod request_id;
-mod retention;
-mod schema;
-mod server;
-mod sign_in;
-mod silence;
-mod slow_clients;
-mod statement;
-mod test_service;
-mod tls;
-mod tokens;
-mod trails_and_attestations;
-mod unusual_pods;
+pub(crate) mod environments;
+pub(crate) mod evidence;
+pub(crate) mod http;
+pub(crate) mod identity;
+pub(crate) mod rules;
+pub(crate) mod storage;
+pub(crate) mod support;
 
 use model::reason::Reason;
 
-pub use database::Database;
-pub use test_service::{
+pub use support::database::Database;
+pub use support::test_service::{
     Options, Response, TestService, bootstrap, digest, eventually, folder, form, pod, report,
 };
 
