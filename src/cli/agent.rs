@@ -153,7 +153,6 @@ const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for credential plugins at the start.
 const CONFIGURATION_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The agent cannot start.
 #[derive(Debug, thiserror::Error)]
 enum AgentError {
     #[error(
@@ -181,7 +180,7 @@ impl Agent {
     /// Returns the summary of each report of `--once`; none for the daemon.
     pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan()?;
-        let timeouts = client::Timeouts::default().scaled(self.watching.time_scale);
+        let timeouts = client::RequestTimeouts::default().scaled(self.watching.time_scale);
         // Validate the settings before listing the cluster.
         let client = if self.once_only.dry_run {
             None
@@ -228,7 +227,7 @@ impl Agent {
             Some(address) => Some(listener::listen(address, " (--listen)").await.map_err(Failure::usage)?),
             None => None,
         };
-        let mut timing = daemon::Timing::default();
+        let mut timing = daemon::DaemonTiming::default();
         (timing.cadence.interval, timing.cadence.debounce) = (self.watching.interval, self.watching.debounce);
         let connect = async {
             let cluster = self.cluster(CONFIGURATION_TIMEOUT).await?;
@@ -303,9 +302,13 @@ impl Agent {
         let on_insecure = if self.cluster.strict { OnInsecure::Reject } else { OnInsecure::Warn };
         let (kubeconfig, context) = (self.cluster.kubeconfig.clone(), self.cluster.context.clone());
         let access = Access { kubeconfig, context, on_insecure };
-        Cluster::configure(access, cluster::Timeouts::default().scaled(self.watching.time_scale), time_limit)
-            .await
-            .map_err(Into::into)
+        Cluster::configure(
+            access,
+            cluster::ClusterTimeouts::default().scaled(self.watching.time_scale),
+            time_limit,
+        )
+        .await
+        .map_err(Into::into)
     }
 
     /// Adds the identity of the cluster to the reports of a client, if it is to be sent and can be read.

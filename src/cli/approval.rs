@@ -15,13 +15,13 @@ use model::FlowName;
 #[command(subcommand_required = true)]
 pub(super) struct Approval {
     #[command(subcommand)]
-    change: Change,
+    change: ApprovalChange,
     #[command(flatten)]
     service: Service,
 }
 
 #[derive(Debug, Subcommand)]
-enum Change {
+enum ApprovalChange {
     /// Withdraw an approval that was made with a token
     #[command(after_help = EXAMPLE)]
     Withdraw {
@@ -45,7 +45,7 @@ Example:
 
 impl Approval {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let Change::Withdraw { flow, number, comment, common } = &self.change;
+        let ApprovalChange::Withdraw { flow, number, comment, common } = &self.change;
         let about = Resource::Approval(flow.as_str(), *number);
         let path = ["approvals", flow.as_str(), &number.to_string(), "withdraw"];
         let (what, operation) = ("withdrawing the approval", Operation::new(about, &path));

@@ -68,7 +68,6 @@ impl Failure {
         Self::from(error).with_hint(hint)
     }
 
-    /// Replaces the hint.
     pub(super) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
@@ -85,7 +84,6 @@ impl Failure {
         error_causes::causes(&*self.error)
     }
 
-    /// Suggested remedy.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use model::escape::Escaped;
 use runtime::files::read_up_to;
 
-/// A file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("failed to read {}", quoted(.0))]
@@ -27,7 +26,6 @@ pub(super) fn read_option(max_bytes: u64, path: &Path, option: &'static str) -> 
     read_up_to(max_bytes, path).map_err(|error| FileError::ReadOption(path.to_owned(), option, error))
 }
 
-/// A path in a message.
 pub(super) fn quoted(path: &Path) -> String {
     format!("\"{}\"", Escaped(&path.display().to_string()))
 }

@@ -19,7 +19,6 @@ pub(super) struct Fingerprints {
     fingerprint_file: Option<PathBuf>,
 }
 
-/// A digest file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FingerprintsError {
     #[error(transparent)]

@@ -1,6 +1,6 @@
 //! The command line: one file per command.
 //!
-//! Called by `main`. Parses arguments into the settings of `agent`, `api` and `service`, and maps failures to
+//! Called by `main`. Parses arguments into the settings of `agent`, `client` and `service`, and maps failures to
 //! messages and exit codes. Makes no decision about pods or reports.
 
 mod agent;
@@ -157,7 +157,6 @@ impl Cli {
         cli.unwrap_or_else(|error| print_and_exit(error))
     }
 
-    /// Format and verbosity of the logs.
     #[must_use]
     pub fn logging(&self) -> (Format, Verbosity) {
         let verbosity = match (self.logging.verbose, &self.command) {
@@ -209,7 +208,6 @@ impl Cli {
         })
     }
 
-    /// Runtime that the command needs.
     #[must_use]
     pub fn threads(&self) -> Threads {
         match self.command {

@@ -55,7 +55,6 @@ Examples:
   Check the artifacts of another day against a new policy:
     supercargo policy check strict.yaml --environment prod --at 2026-10-03";
 
-/// The effect of a policy on an environment.
 #[derive(Debug, Deserialize)]
 struct PolicyEffect {
     before: String,

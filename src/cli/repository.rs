@@ -15,23 +15,23 @@ use model::{Provider, RepositoryName, at_provider};
 #[command(subcommand_required = true)]
 pub(super) struct Repository {
     #[command(subcommand)]
-    change: Change,
+    change: RepositoryChange,
     #[command(flatten)]
     service: Service,
 }
 
 #[derive(Debug, Subcommand)]
-enum Change {
+enum RepositoryChange {
     /// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact
     #[command(after_help = CLOSE_EXAMPLE)]
-    Close(Target),
+    Close(RepositoryTarget),
     /// Reopen a closed repository
     #[command(after_help = REOPEN_EXAMPLE)]
-    Reopen(Target),
+    Reopen(RepositoryTarget),
 }
 
 #[derive(Debug, Args)]
-struct Target {
+struct RepositoryTarget {
     /// Repository with its owner, such as acme/cart
     repository: RepositoryName,
     /// Provider of the repository, such as github; omit it if the repository has none
@@ -51,9 +51,9 @@ Example:
 
 impl Repository {
     pub(super) async fn run(&self) -> Result<(), Failure> {
-        let (Change::Close(target) | Change::Reopen(target)) = &self.change;
-        let is_closed = matches!(self.change, Change::Close(_));
-        let Target { repository, provider } = target;
+        let (RepositoryChange::Close(target) | RepositoryChange::Reopen(target)) = &self.change;
+        let is_closed = matches!(self.change, RepositoryChange::Close(_));
+        let RepositoryTarget { repository, provider } = target;
         let about = Resource::Repository(repository.as_str());
         let verb = if is_closed { "close" } else { "reopen" };
         let operation = Operation::new(about, &["repos", verb, repository.as_str()]);

@@ -88,7 +88,6 @@ Examples:
 
 Exit codes: see supercargo --help";
 
-/// An option is invalid.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
     #[error("{option} contains a password, which the process list shows: set the URL in {variable}")]

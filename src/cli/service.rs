@@ -45,27 +45,21 @@ pub(super) struct Service {
     pub(super) allow_http: bool,
 }
 
-/// Invalid or missing settings for the service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A required option is missing.
     #[error("missing {name}: set {option}")]
     Missing {
-        /// The missing setting.
         name: &'static str,
         /// Its option and variable.
         option: &'static str,
     },
-    /// Invalid base URL.
     #[error(transparent)]
     BaseUrl(#[from] client::InvalidBaseUrl),
-    /// Invalid organization name.
     #[error("invalid organization (--org, SUPERCARGO_ORG): {0}")]
     Organization(#[from] InvalidName),
     /// No ID token of the CI system.
     #[error(transparent)]
     Oidc(#[from] OidcError),
-    /// The client could not be set up.
     #[error(transparent)]
     Setup(#[from] client::SetupError),
 }
@@ -75,7 +69,7 @@ impl Service {
     pub(super) fn client(
         &self,
         command: &'static str,
-        timeouts: client::Timeouts,
+        timeouts: client::RequestTimeouts,
     ) -> Result<client::Client, ServiceError> {
         let missing = |name, option| ServiceError::Missing { name, option };
         let plain_http = if self.allow_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };

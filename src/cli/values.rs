@@ -21,7 +21,6 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
     text.parse().map_err(|_| "expected an IP address and a port such as 127.0.0.1:8080")
 }
 
-/// Parses an integer within bounds.
 pub(super) fn integer<T>(bounds: RangeInclusive<T>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
@@ -54,7 +53,6 @@ pub(super) fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a name and a URL.
 pub(super) fn named_url(text: &str) -> Result<(String, String), String> {
     let (name, url) = pair(text)?;
     let expected = || "expected a URL with https:// or http:// after the =".to_owned();

@@ -1,6 +1,6 @@
 //! `supercargo wait`: polls the service until artifacts run, or have stopped running.
 //!
-//! `domain::wait` decides; this module requests, reports progress and maps the result to an exit code.
+//! `client::wait` decides; this module requests, reports progress and maps the result to an exit code.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -78,7 +78,8 @@ enum WaitError {
 impl Wait {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         let wanted = self.artifacts.read().map_err(Failure::usage)?;
-        let client = self.service.client("wait", client::Timeouts::default()).map_err(Failure::usage)?;
+        let client =
+            self.service.client("wait", client::RequestTimeouts::default()).map_err(Failure::usage)?;
         let until = if self.gone { Until::Gone } else { Until::Live };
         let mut waiting = ArtifactWait::new(until, wanted, self.environment.clone());
         let start = Instant::now();

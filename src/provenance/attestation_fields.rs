@@ -9,7 +9,6 @@ use model::{
     is_commit_hash,
 };
 
-/// An invalid value of a fact.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid {} \"{}\" ({from}): {problem}", fact.as_str(), Escaped(&shortened(value, 100)))]
 pub struct InvalidFact {
@@ -19,7 +18,6 @@ pub struct InvalidFact {
     problem: String,
 }
 
-/// The provenance fields of an attestation.
 #[derive(Debug, Default)]
 pub struct Provenance {
     /// The commit that was tested.

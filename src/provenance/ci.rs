@@ -6,7 +6,6 @@ use super::remote::repository_page;
 use super::{Fact, Facts, Found, Source};
 use model::is_commit_hash;
 
-/// A CI system.
 struct System {
     /// The variable that identifies the system.
     marker: &'static str,
@@ -17,7 +16,6 @@ struct System {
 /// Derives the value of a fact from variables.
 #[derive(Clone, Copy)]
 enum Pattern {
-    /// The value of a variable.
     Variable(&'static str),
     /// The value of a variable without this prefix.
     WithoutPrefix(&'static str, &'static str),
@@ -27,7 +25,6 @@ enum Pattern {
     Unless(&'static str, &'static str),
     /// A constant, if a variable has a certain value.
     ConstantIf(&'static str, &'static str, &'static str),
-    /// A constant.
     Constant(&'static str),
     /// A constant, unless a variable is set.
     ConstantUnless(&'static str, &'static str),

@@ -38,29 +38,22 @@ words! {
     }
 }
 
-/// The source of a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// An option.
     Given,
     /// The git repository around the working directory.
     WorkingCopy,
     /// A variable of the CI system.
     Variable(&'static str),
-    /// Another fact.
     Fact(Fact),
 }
 
-/// The value of a fact and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The value.
     pub value: String,
-    /// The source.
     pub from: Source,
 }
 
-/// The known facts.
 pub type Facts = BTreeMap<Fact, Found>;
 
 /// The CI system names another commit than the tested one.

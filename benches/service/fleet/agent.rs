@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use agent::live::cadence::{
-    BeginResult, Cadence, Draft, Failure, Knowledge, Step, Timing, UploadResult, View,
+    BeginResult, Cadence, CadenceTiming, Draft, Knowledge, Step, UploadFailure, UploadResult, View,
 };
 use agent::live::departed_pods::Contents;
 use agent::live::departure::Revision;
@@ -112,7 +112,7 @@ impl Agent {
 
     /// Reports until the runtime ends.
     pub(super) async fn run(mut self) {
-        let mut cadence = Cadence::new(Timing::default().scaled(TIME_SCALE), self.number as u64);
+        let mut cadence = Cadence::new(CadenceTiming::default().scaled(TIME_SCALE), self.number as u64);
         let (mut revision, mut rollouts) = (Revision::default().next(), 0);
         let mut used = Instant::now();
         loop {
@@ -166,8 +166,8 @@ impl Agent {
                     results.failed += 1;
                 }
                 let failure = match classify(status.as_u16()) {
-                    StatusClass::Transient => Failure::Transient,
-                    _ => Failure::Permanent,
+                    StatusClass::Transient => UploadFailure::Transient,
+                    _ => UploadFailure::Permanent,
                 };
                 let retry_after = wait.and_then(|wait| retry_after(&wait, SystemTime::now()));
                 UploadResult::Failed { failure, retry_after }
@@ -175,7 +175,7 @@ impl Agent {
             Err(_) => {
                 results.failed += 1;
                 self.connection = None;
-                UploadResult::Failed { failure: Failure::Transient, retry_after: None }
+                UploadResult::Failed { failure: UploadFailure::Transient, retry_after: None }
             }
         }
     }

@@ -19,10 +19,8 @@ use model::yaml;
 use model::{EnvironmentName, NamespaceName};
 use runtime::files::read_up_to;
 
-/// Configuration of one environment.
 #[derive(Debug, Clone)]
 pub struct EnvironmentConfig {
-    /// Name at the service.
     pub name: EnvironmentName,
     /// The namespaces that belong to it.
     pub selection: Selection,
@@ -30,25 +28,20 @@ pub struct EnvironmentConfig {
     pub empty: Emptiness,
 }
 
-/// An invalid configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// Reading failed.
     #[error("failed to read configuration file \"{}\"", display(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    /// The file contains no YAML document.
     #[error("configuration file \"{}\" is empty", display(.0))]
     Empty(PathBuf),
     /// Invalid value or unknown key; the cause has the line.
     #[error("invalid configuration file \"{}\", at {}", display(.0), Escaped(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
-    /// No environment is listed.
     #[error("configuration file \"{}\" lists no environment", display(.0))]
     NoEnvironment(PathBuf),
     /// An environment excludes a namespace that it names.
     #[error("invalid configuration file \"{}\": environment \"{}\"", display(.0), Escaped(.1.as_str()))]
     Contradiction(PathBuf, EnvironmentName, #[source] Contradiction),
-    /// An environment is listed twice.
     #[error("configuration file \"{}\" lists environment \"{}\" twice", display(.0), Escaped(.1.as_str()))]
     Duplicate(PathBuf, EnvironmentName),
 }

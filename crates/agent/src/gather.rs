@@ -22,24 +22,18 @@ use model::NamespaceName;
 use model::escape::Escaped;
 use runtime::error_causes;
 
-/// Source of the pods.
 pub enum Source {
-    /// An API server.
     Cluster(Box<Cluster>),
     /// `--pods-from`.
     File(PodsFile),
 }
 
-/// The pods could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// Too many namespaces are named.
     #[error("nothing was reported")]
     Scope(#[source] TooManyNamespaces),
-    /// The list of the whole cluster failed.
     #[error("nothing was reported")]
     List(#[source] RetryError<cluster::Error>),
-    /// The file is unreadable.
     #[error("nothing was reported")]
     File(#[source] FileError),
     /// The file does not end, such as a pipe that is not closed.
@@ -53,7 +47,6 @@ impl GatherError {
         "select the namespaces with --namespace-regex (namespacesRegex), which lists the whole cluster";
 }
 
-/// Result of reading all pods.
 pub(super) struct Gathered {
     /// Pods of all lists; those of a failed list may be incomplete.
     pub(super) live_set: LiveSet,

@@ -61,7 +61,6 @@ pub(super) fn warning(problem: &str) -> String {
     format!("unreadable pod left out: {}", Escaped(&shortened(problem, MAX_PROBLEM)))
 }
 
-/// The warning about an unreadable namespace.
 pub(super) fn namespace_warning(problem: &str) -> String {
     format!("labels of an unreadable namespace ignored: {}", Escaped(&shortened(problem, MAX_PROBLEM)))
 }

@@ -19,26 +19,20 @@ use client::{Client, Deadline, ReportBody, Resource, RetryError};
 use model::escape::Escaped;
 use model::{EnvironmentName, NamespaceName};
 
-/// Where reports are sent.
 pub enum Destination<'a> {
-    /// The service.
     Service(&'a Client),
     /// Standard output, one line per report: `--dry-run`.
     Output(&'a mut dyn Write),
 }
 
-/// A report was not created or not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The pods could not be read.
     #[error(transparent)]
     Gather(#[from] GatherError),
     /// The content of the environment is uncertain.
     #[error("environment \"{}\" not reported: {why}{}", Escaped(environment.as_str()), read_from(file.as_ref()))]
     Withheld {
-        /// Name of the environment.
         environment: EnvironmentName,
-        /// The reason.
         why: Withheld,
         /// The file of `--pods-from`.
         file: Option<PodsFile>,
@@ -46,18 +40,13 @@ pub enum Error {
         #[source]
         source: Option<Arc<RetryError<cluster::Error>>>,
     },
-    /// The service did not accept a report.
     #[error("{}\"{}\"", failure(source), Escaped(environment.as_str()))]
     NotReported {
-        /// Name of the environment.
         environment: EnvironmentName,
-        /// The failed request.
         #[source]
         source: RetryError<client::Error>,
-        /// Hint for the operator.
         hint: Option<String>,
     },
-    /// Writing to standard output failed.
     #[error("failed to write the report to standard output")]
     Output(#[source] io::Error),
 }
@@ -146,7 +135,6 @@ pub async fn run(
 /// A failed namespace list or lookup.
 type LookupError = Arc<RetryError<cluster::Error>>;
 
-/// Results of the namespace lookups.
 type Lookups = BTreeMap<NamespaceName, Result<Existence, LookupError>>;
 
 /// Looks up the named namespaces without pods: the list of a namespace that does not exist is empty as well.

@@ -4,12 +4,10 @@ use super::EnvironmentConfig;
 use crate::live::collapse::Counting;
 use crate::live::pod::PodView;
 
-/// The environments and containers to report.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Environments, in the order in which a single run reports them.
     pub environments: Vec<EnvironmentConfig>,
-    /// Container kinds to include.
     pub counting: Counting,
     /// The agent's own pod, if it must be excluded (`--exclude-self`).
     pub own_pod: Option<OwnPod>,

@@ -13,16 +13,13 @@ use model::{EnvironmentName, pluralize};
 pub enum ReportOutcome {
     /// Written to standard output: `--dry-run`.
     Printed,
-    /// Accepted by the service.
     Accepted(Accepted),
 }
 
 /// A completed report; `Display` is the log message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Name of the environment.
     pub environment: EnvironmentName,
-    /// Result of the report.
     pub outcome: ReportOutcome,
     /// Number of artifacts in the report, including departed pods.
     pub artifacts: usize,
@@ -33,12 +30,10 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Number of departed pods in the report.
     fn departed(&self) -> u64 {
         (self.artifacts as u64).saturating_sub(self.tally.artifacts)
     }
 
-    /// Logs the summary, with its values as fields.
     pub(super) fn log(&self) {
         tracing::info!(
             environment = self.environment.as_str(),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::body::{self, Progress};
-use super::error::{Error, Request};
+use super::error::{Error, ServiceRequest};
 use super::report::ReportBody;
 use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Response, Success};
 use super::token::{Token, TokenReader};
@@ -46,7 +46,7 @@ pub struct Setup {
 
 /// Timeouts of requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct RequestTimeouts {
     /// For reading the token file, after which the last token is used, or for requesting an ID token.
     pub token_file: Duration,
     /// To connect.
@@ -59,7 +59,7 @@ pub struct Timeouts {
     pub error_body: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for RequestTimeouts {
     /// 10 s, 10 s, 60 s, 60 s, 2 s.
     fn default() -> Self {
         let minute = Duration::from_mins(1);
@@ -73,7 +73,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Timeouts {
+impl RequestTimeouts {
     /// Divides all timeouts by `divisor`.
     #[must_use]
     pub fn scaled(self, divisor: u32) -> Self {
@@ -112,7 +112,7 @@ pub struct Client {
     pub(super) base_url: BaseUrl,
     pub(super) organization: OrganizationName,
     pub(super) token: Arc<TokenReader>,
-    timeouts: Timeouts,
+    timeouts: RequestTimeouts,
     /// The identity of the cluster that reports are about.
     cluster: Option<HeaderValue>,
 }
@@ -123,7 +123,7 @@ impl Client {
     /// # Errors
     ///
     /// Returns [`SetupError`] if the CA file or the token is missing or invalid.
-    pub fn new(setup: Setup, timeouts: Timeouts) -> Result<Self, SetupError> {
+    pub fn new(setup: Setup, timeouts: RequestTimeouts) -> Result<Self, SetupError> {
         let Setup { base_url, organization, token, ca_file, command } = setup;
         let http = http_client(base_url.is_plain_http(), ca_file.as_deref(), &timeouts, command)?;
         let issuer = match &token {
@@ -161,10 +161,10 @@ impl Client {
     }
 
     /// A request to a path, whose second segment is the organization: `path` omits it.
-    pub(super) fn request(&self, method: Method, path: &[&str]) -> Request {
+    pub(super) fn request(&self, method: Method, path: &[&str]) -> ServiceRequest {
         let mut segments = path.to_vec();
         segments.insert(path.len().min(1), self.organization.as_str());
-        Request { method, url: Box::new(self.base_url.operation(&segments)) }
+        ServiceRequest { method, url: Box::new(self.base_url.operation(&segments)) }
     }
 
     async fn token(&self) -> Result<Token, Error> {
@@ -174,7 +174,7 @@ impl Client {
     /// Sends a report.
     pub(super) async fn put_report(
         &self,
-        request: Request,
+        request: ServiceRequest,
         report: &impl ReportBody,
     ) -> Result<Success, Error> {
         let token = self.token().await?;
@@ -190,7 +190,7 @@ impl Client {
     /// Sends a form with a file; `progress` is the file's.
     pub(super) async fn post_form(
         &self,
-        request: Request,
+        request: ServiceRequest,
         form: Form,
         progress: &Progress,
     ) -> Result<Success, Error> {
@@ -202,7 +202,7 @@ impl Client {
     /// Sends a body of any size. Times out only without progress.
     async fn upload(
         &self,
-        request: Request,
+        request: ServiceRequest,
         builder: RequestBuilder,
         token: &Token,
         progress: &Progress,
@@ -223,7 +223,7 @@ impl Client {
     /// Sends a request, with a small JSON body if any, and parses the response.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
-        request: Request,
+        request: ServiceRequest,
         body: Option<&Value>,
         expected: &[StatusCode],
     ) -> Result<T, Error> {
@@ -236,12 +236,12 @@ impl Client {
     }
 
     /// Sends a request without a body, and returns the file in the response, with its Content-Disposition and Repr-Digest.
-    pub(super) async fn download(&self, request: Request) -> Result<(String, String, Vec<u8>), Error> {
+    pub(super) async fn download(&self, request: ServiceRequest) -> Result<(String, String, Vec<u8>), Error> {
         let token = self.token().await?;
         self.read(&request, self.builder(&request, &token)).await?.classify_file(&request, &token)
     }
 
-    async fn read(&self, request: &Request, builder: RequestBuilder) -> Result<Response, Error> {
+    async fn read(&self, request: &ServiceRequest, builder: RequestBuilder) -> Result<Response, Error> {
         let exchange = async {
             let response = builder.send().await.map_err(|e| unreachable(request, e))?;
             let read = Response::read(response, MAX_READ_RESPONSE_BYTES, self.timeouts.error_body);
@@ -252,7 +252,7 @@ impl Client {
         timeout(after, exchange).await.map_err(timed_out)?
     }
 
-    fn builder(&self, request: &Request, token: &Token) -> RequestBuilder {
+    fn builder(&self, request: &ServiceRequest, token: &Token) -> RequestBuilder {
         let builder = self.http.request(request.method.clone(), (*request.url).clone());
         builder.header(AUTHORIZATION, token.header())
     }
@@ -262,7 +262,7 @@ impl Client {
 fn http_client(
     is_plain_http: bool,
     ca_file: Option<&Path>,
-    timeouts: &Timeouts,
+    timeouts: &RequestTimeouts,
     command: &str,
 ) -> Result<reqwest::Client, SetupError> {
     let mut builder = reqwest::Client::builder()
@@ -284,11 +284,11 @@ fn http_client(
     builder.build().map_err(SetupError::Client)
 }
 
-fn broken_off(request: &Request, error: reqwest::Error) -> Error {
+fn broken_off(request: &ServiceRequest, error: reqwest::Error) -> Error {
     Error::BrokenOff { request: request.clone(), source: error.without_url() }
 }
 
-fn unreachable(request: &Request, error: reqwest::Error) -> Error {
+fn unreachable(request: &ServiceRequest, error: reqwest::Error) -> Error {
     // The request already shows the URL.
     Error::Unreachable { request: request.clone(), source: error.without_url() }
 }

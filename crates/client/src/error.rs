@@ -13,7 +13,7 @@ use runtime::error_causes;
 
 /// A request to the service; `Display` shows method and URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ServiceRequest {
     pub(super) method: Method,
     pub(super) url: Box<Url>,
 }
@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{request} failed: no response")]
     Unreachable {
         /// The request.
-        request: Request,
+        request: ServiceRequest,
         /// The cause.
         #[source]
         source: reqwest::Error,
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{request} failed: incomplete response")]
     BrokenOff {
         /// The request.
-        request: Request,
+        request: ServiceRequest,
         /// The cause.
         #[source]
         source: reqwest::Error,
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("{request} failed: timed out after {after:?}")]
     TimedOut {
         /// The request.
-        request: Request,
+        request: ServiceRequest,
         /// The timeout.
         after: Duration,
     },
@@ -54,7 +54,7 @@ pub enum Error {
     #[error("{request} failed: {status}: {message}")]
     Answered {
         /// The request.
-        request: Request,
+        request: ServiceRequest,
         /// The status code.
         status: StatusCode,
         /// The service's message, escaped and without the token.
@@ -70,7 +70,7 @@ pub enum Error {
     #[error("{request} failed: unexpected response: {response}")]
     UnexpectedResponse {
         /// The request.
-        request: Request,
+        request: ServiceRequest,
         /// A description of the response.
         response: String,
     },
@@ -120,7 +120,7 @@ impl Retryable for Error {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for ServiceRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.method, Escaped(self.url.as_str()))
     }

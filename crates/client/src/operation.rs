@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::client::Client;
-use super::error::{Error, Request};
+use super::error::{Error, ServiceRequest};
 use super::hint::Resource;
 use super::page::Page;
 
@@ -57,7 +57,7 @@ impl Client {
         self.send(self.request_of(method, operation), body, &[StatusCode::OK, StatusCode::CREATED]).await
     }
 
-    fn request_of(&self, method: Method, operation: &Operation<'_>) -> Request {
+    fn request_of(&self, method: Method, operation: &Operation<'_>) -> ServiceRequest {
         let path: Vec<_> = operation.path.iter().map(String::as_str).collect();
         let mut request = self.request(method, &path);
         if !operation.query.is_empty() {

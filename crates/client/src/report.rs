@@ -3,7 +3,7 @@
 use http::{Method, StatusCode};
 
 use super::client::Client;
-use super::error::{Error, Request};
+use super::error::{Error, ServiceRequest};
 use model::EnvironmentName;
 
 /// The interface's response to a report without a new snapshot.
@@ -35,7 +35,7 @@ pub enum Accepted {
 impl Client {
     /// The request of [`Client::report_k8s`].
     #[must_use]
-    pub fn report_k8s_request(&self, environment: &EnvironmentName) -> Request {
+    pub fn report_k8s_request(&self, environment: &EnvironmentName) -> ServiceRequest {
         self.request(Method::PUT, &["environments", environment.as_str(), "report", "K8S"])
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::body::UploadState;
-use super::error::{Error, Request};
+use super::error::{Error, ServiceRequest};
 use super::token::Token;
 use model::escape::{Escaped, shortened};
 use model::retry::{StatusClass, classify, clock_skew};
@@ -80,7 +80,7 @@ impl Response {
     /// and 7).
     pub(super) fn classify(
         self,
-        request: &Request,
+        request: &ServiceRequest,
         token: &Token,
         upload: UploadState,
     ) -> Result<Success, Error> {
@@ -131,7 +131,7 @@ impl Response {
     /// Classifies the response to a read. A success is 200 with JSON of the expected type.
     pub(super) fn classify_json<T: DeserializeOwned>(
         self,
-        request: &Request,
+        request: &ServiceRequest,
         token: &Token,
         expected: &[StatusCode],
     ) -> Result<T, Error> {
@@ -151,7 +151,7 @@ impl Response {
     /// these headers.
     pub(super) fn classify_file(
         self,
-        request: &Request,
+        request: &ServiceRequest,
         token: &Token,
     ) -> Result<(String, String, Vec<u8>), Error> {
         let header = |name| Some(self.head.headers().get(name)?.to_str().ok()?.to_owned());

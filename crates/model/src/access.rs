@@ -25,7 +25,6 @@ words! {
     }
 }
 
-/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Reporting an environment: operation 7.
@@ -38,7 +37,6 @@ pub enum Operation<'a> {
     CreateEnvironment,
     /// Creating flows. The name is authorized as for [`Attest`](Self::Attest).
     CreateFlow,
-    /// Reading.
     Read,
     /// Reading the settings and the status of an environment, which its reporter may.
     ReadEnvironment(&'a str),
@@ -49,7 +47,6 @@ pub enum Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Whether the operation changes nothing.
     #[must_use]
     pub fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::ReadEnvironment(_) | Self::ReadAudit)
@@ -69,26 +66,19 @@ pub struct Scope {
 /// A scope that does not fit its role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
-    /// The role needs a list.
     #[error("a token of role {} needs {kind}: [NAME], or [\"*\"]", role.as_str())]
     Missing {
-        /// The token's role.
         role: Role,
-        /// The list.
         kind: &'static str,
     },
-    /// The role has no such list.
     #[error("a token of role {} must not list {kind}", role.as_str())]
     Unexpected {
-        /// The token's role.
         role: Role,
-        /// The list.
         kind: &'static str,
     },
     /// Only reports create environments.
     #[error("only a token of role report takes create: true")]
     Create,
-    /// An invalid name in a list.
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
@@ -104,13 +94,11 @@ pub enum Denial {
     Role {
         /// The role with the least permissions that permits the operation.
         required: Role,
-        /// The token's role.
         actual: Role,
     },
     /// The token's scope does not include the environment or flow.
     #[error("this token with role {} does not list {missing}", role.as_str())]
     Scope {
-        /// The token's role.
         role: Role,
         /// The part that the scope does not include.
         missing: &'static str,
@@ -173,7 +161,6 @@ impl Role {
         if is_covered { Ok(()) } else { Err(Denial::Scope { role: self, missing }) }
     }
 
-    /// The role as an alternative to admin.
     fn or(self) -> String {
         if self == Self::Admin { String::new() } else { format!("{} or ", self.as_str()) }
     }

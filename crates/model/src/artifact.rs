@@ -13,13 +13,10 @@ use super::Digests;
 /// The pods of one `ReplicaSet` differ only in name and time, so they share the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
-    /// The pod's namespace.
     pub namespace: Arc<str>,
-    /// The pod's name.
     pub pod_name: Box<str>,
     /// When the pod was created, in seconds of Unix time.
     pub created_at: i64,
-    /// The pod's images and owners.
     pub workload: Arc<Workload>,
 }
 
@@ -68,7 +65,6 @@ pub fn namespace_order(one: &str, other: &str) -> Ordering {
 }
 
 impl Artifact {
-    /// Borrows the artifact.
     #[must_use]
     pub fn view(&self) -> ArtifactView<'_> {
         ArtifactView {

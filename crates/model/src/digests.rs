@@ -49,7 +49,6 @@ impl Digests {
         unique.into_iter().map(|(name, digest)| (name.into(), digest)).collect()
     }
 
-    /// The pairs of name and digest.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
         self.0.iter().map(|(name, digest)| (&**name, *digest))
     }

@@ -1,5 +1,5 @@
 //! Signed envelopes (DSSE 1.0, <https://github.com/secure-systems-lab/dsse>): a payload, its type and signatures.
-//! `process::signing` signs and verifies.
+//! `runtime::signing` signs and verifies.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};

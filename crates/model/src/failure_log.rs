@@ -1,7 +1,7 @@
 //! Decides which failures of a repeated operation are logged: the first one, each different message, a reminder
 //! once an interval, and the recovery.
 //!
-//! Used by `agent`, `cluster`, `process` and `service` for watches, reports, files and connections. Pure: time is
+//! Used by `agent`, `runtime` and `service` for watches, reports, files and connections. Pure: time is
 //! an argument.
 
 use std::time::{Duration, Instant};
@@ -24,11 +24,9 @@ struct Failing {
     since: Instant,
     failures: u64,
     message: String,
-    /// When the message was last logged.
     logged_at: Option<Instant>,
 }
 
-/// The logging of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogAction {
     /// Log a new failure, or another message than before.
@@ -46,7 +44,6 @@ impl FailureLog {
         Self { reminder_interval, failing: None, recent: Vec::new() }
     }
 
-    /// Records a failure.
     pub fn failed(&mut self, message: &str, now: Instant) -> LogAction {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < self.reminder_interval;
         self.recent.retain(|(_, at)| is_recent(*at));
@@ -85,7 +82,6 @@ impl FailureLog {
         Some((failing.failures, now.saturating_duration_since(failing.since)))
     }
 
-    /// The message of the current failure.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         self.failing.as_ref().map(|failing| failing.message.as_str())

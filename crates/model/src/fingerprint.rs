@@ -13,11 +13,9 @@ use crate::escape::Escaped;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
-/// Computes a fingerprint from chunks.
 #[derive(Debug, Clone, Default)]
 pub struct FingerprintHasher(Sha256);
 
-/// Text that is not a fingerprint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid fingerprint \"{}\": expected 64 lowercase hex digits", Escaped(.0))]
 pub struct InvalidFingerprint(String);
@@ -26,13 +24,11 @@ impl Fingerprint {
     /// 32 zero bytes, which is the digest of no known content.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The digest's 32 bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The digest of this content.
     #[must_use]
     pub fn from_content(content: &[u8]) -> Self {
         Self(Sha256::digest(content).into())
@@ -56,12 +52,10 @@ impl Fingerprint {
 }
 
 impl FingerprintHasher {
-    /// Adds the next chunk.
     pub fn update(&mut self, chunk: &[u8]) {
         self.0.update(chunk);
     }
 
-    /// The digest of all chunks.
     #[must_use]
     pub fn finish(self) -> Fingerprint {
         Fingerprint(self.0.finalize().into())

@@ -3,52 +3,37 @@
 //! The container runtime interface does not define its format:
 //! containerd as `repository@sha256:H`, dockershim with a scheme before it, CRI-O as a bare `H`.
 
-use std::fmt;
-
 use crate::Fingerprint;
 
-/// A parsed `imageID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageId<'a> {
-    /// The SHA-256 digest.
     pub digest: Fingerprint,
     /// The repository of the digest. Without one, the digest is that of the image configuration, since the
     /// runtime knows no other.
     pub repository: Option<&'a str>,
 }
 
-/// Why a container is not in the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ContainerSkip {
-    /// No image ID: the image is not pulled, or the kubelet lost the status.
+/// Text that is not an image ID with a SHA-256 digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidImageId {
+    /// The image is not pulled, or the kubelet lost the status.
+    #[error("the image ID is empty")]
     NotStarted,
-    /// Its digest is not SHA-256, which the interface requires.
+    /// The interface requires SHA-256.
+    #[error("the digest in the image ID is not SHA-256")]
     OtherAlgorithm,
-    /// Its image ID contains no digest.
+    #[error("the image ID contains no digest")]
     NoDigest,
-    /// The pod exceeds its size budget.
-    TooMany,
-}
-
-impl fmt::Display for ContainerSkip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotStarted => "not started",
-            Self::OtherAlgorithm => "with a digest other than SHA-256",
-            Self::NoDigest => "without a digest in the image ID",
-            Self::TooMany => "above the size limit of a pod",
-        })
-    }
 }
 
 /// Parses an `imageID`.
 ///
 /// # Errors
 ///
-/// The reason to skip the container.
-pub fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
+/// If it contains no SHA-256 digest.
+pub fn parse(image_id: &str) -> Result<ImageId<'_>, InvalidImageId> {
     if image_id.is_empty() {
-        return Err(ContainerSkip::NotStarted);
+        return Err(InvalidImageId::NotStarted);
     }
     let without_scheme = image_id.split_once("://").map_or(image_id, |(_, rest)| rest);
     let (repository, digest) = match without_scheme.rsplit_once('@') {
@@ -57,12 +42,12 @@ pub fn parse(image_id: &str) -> Result<ImageId<'_>, ContainerSkip> {
     };
     let hex = match digest.split_once(':') {
         Some(("sha256", hex)) => hex,
-        Some((algorithm, _)) if is_algorithm(algorithm) => return Err(ContainerSkip::OtherAlgorithm),
+        Some((algorithm, _)) if is_algorithm(algorithm) => return Err(InvalidImageId::OtherAlgorithm),
         // CRI-O writes a bare H for an image without a repository; after an `@` it is invalid.
         None if repository.is_none() => digest,
-        _ => return Err(ContainerSkip::NoDigest),
+        _ => return Err(InvalidImageId::NoDigest),
     };
-    let digest = Fingerprint::from_hex(hex).ok_or(ContainerSkip::NoDigest)?;
+    let digest = Fingerprint::from_hex(hex).ok_or(InvalidImageId::NoDigest)?;
     Ok(ImageId { digest, repository })
 }
 
@@ -107,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn other_image_ids_are_skipped_with_a_reason() {
-        use ContainerSkip::{NoDigest, NotStarted, OtherAlgorithm};
+    fn other_image_ids_are_rejected_with_a_reason() {
+        use InvalidImageId::{NoDigest, NotStarted, OtherAlgorithm};
         for (image_id, reason) in [
             (String::new(), NotStarted),
             (format!("repo@sha512:{H}{H}"), OtherAlgorithm),

@@ -14,7 +14,6 @@ use crate::escape::{Escaped, shortened};
 /// Maximum size of an index, in bytes.
 pub const MAX_INDEX: usize = 256 * 1024;
 
-/// Maximum number of manifests of an index.
 pub const MAX_MANIFESTS: usize = 64;
 
 /// The manifests that an index lists.
@@ -78,22 +77,17 @@ impl RelatedDigests {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct ListedManifest {
-    /// The index.
     #[cfg_attr(feature = "sqlx", sqlx(rename = "image_index"))]
     pub index: Fingerprint,
-    /// The manifest.
     #[cfg_attr(feature = "sqlx", sqlx(rename = "fingerprint"))]
     pub manifest: Fingerprint,
-    /// The platform of the manifest.
     pub platform: String,
     /// Whether evidence counts between them. It does not if too many newer indexes list the manifest.
     pub counts: bool,
 }
 
-/// Text that is not an image index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidImageIndex {
-    /// The document is too large.
     #[error("the image index is too large: expected at most {MAX_INDEX} bytes, got {0}")]
     TooLarge(usize),
     /// The document is not JSON, or has other fields.

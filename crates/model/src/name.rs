@@ -3,7 +3,6 @@
 use super::checked_text;
 use crate::escape::Escaped;
 
-/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} name \"{}\": {problem}", Escaped(input))]
 pub struct InvalidName {
@@ -29,7 +28,6 @@ checked_text! {
 }
 
 checked_text! {
-    /// A policy.
     PolicyName, InvalidName, |name| check("policy", name, path_segment)
 }
 

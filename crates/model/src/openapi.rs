@@ -69,7 +69,6 @@ const FLOW: &str = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$";
 /// The pattern of the interface, section "Limits".
 pub const FINGERPRINT: &str = "^[a-f0-9]{64}$";
 
-/// A text of this pattern.
 #[must_use]
 pub fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))

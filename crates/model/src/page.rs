@@ -9,11 +9,9 @@ pub struct Page {
     size: u32,
 }
 
-/// An invalid page request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, got {value}")]
 pub struct InvalidPage {
-    /// The query parameter.
     pub parameter: &'static str,
     value: i64,
     expected: &'static str,
@@ -69,7 +67,6 @@ impl Page {
         (i64::from(self.number) - 1) * i64::from(self.size)
     }
 
-    /// Maximum number of items on the page.
     #[must_use]
     pub fn size(self) -> i64 {
         i64::from(self.size)

@@ -76,7 +76,6 @@ pub struct KnownRepository {
     pub key: String,
     /// The name of the first attestation that named it.
     pub name: String,
-    /// The repository's URL.
     pub url: Option<String>,
     /// The provider's own identifier.
     #[cfg_attr(feature = "sqlx", sqlx(rename = "external_id"))]
@@ -94,7 +93,6 @@ pub enum RepositoryMatch {
     New(String),
 }
 
-/// Several stored repositories match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("several providers have this repository: expected one of {}", .0.join(", "))]
 pub struct AmbiguousRepository(Vec<String>);

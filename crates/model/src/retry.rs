@@ -1,6 +1,6 @@
 //! Classifies HTTP responses and computes retry delays.
 //!
-//! Called by `cluster`, `api` and `agent` for each response. Pure: time is an argument.
+//! Called by `client`, `agent` and `service` for each response. Pure: time is an argument.
 
 use std::time::{Duration, SystemTime};
 
@@ -50,7 +50,6 @@ pub trait Retryable: std::error::Error {
 pub struct Backoff {
     /// Delay before the first retry; it doubles from there on.
     pub initial: Duration,
-    /// Maximum delay.
     pub max: Duration,
     /// Limit for the value of Retry-After.
     pub max_retry_after: Duration,
@@ -68,7 +67,6 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Divides all delays.
     #[must_use]
     pub fn scaled(self, divisor: u32) -> Self {
         let Self { initial, max, max_retry_after } = self;

@@ -31,22 +31,16 @@ pub enum PointInTime {
 /// A snapshot of a named environment, such as `prod`, `prod#7` or `prod@2w`. The name must not contain `#`, `~` or `@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentSnapshot {
-    /// The environment.
     pub environment: EnvironmentName,
-    /// The snapshot.
     pub expression: SnapshotExpression,
 }
 
-/// Text that selects no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidExpression {
-    /// Invalid expression.
     #[error("expected a number of a snapshot, #N, ~N or @TIME")]
     Snapshot,
-    /// Invalid time.
     #[error("expected a time such as 2026-10-03, 2026-10-03T14:00Z, 2w, 2.weeks.ago or now")]
     Time,
-    /// Invalid environment.
     #[error(transparent)]
     Environment(#[from] InvalidName),
 }

@@ -52,7 +52,6 @@ pub struct TemplateFile {
     trail: TemplateBody,
 }
 
-/// A template that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTemplate {
     /// The version of the file's format.

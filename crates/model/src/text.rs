@@ -44,13 +44,10 @@ pub struct AnyJson(FreeForm);
 #[serde(transparent)]
 pub struct UnknownFields(BTreeMap<String, Value>);
 
-/// An invalid text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidText {
-    /// The text contains NUL.
     #[error("expected text without a NUL character")]
     Nul,
-    /// The text is too long.
     #[error("expected at most {MAX_TEXT_BYTES} bytes, got {0}")]
     Long(usize),
     /// The length of a [`ShortText`] is invalid.
@@ -58,19 +55,15 @@ pub enum InvalidText {
     Short(usize),
 }
 
-/// An invalid free-form object.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidObject {
-    /// The object is too long.
     #[error(transparent)]
     Length(#[from] InvalidText),
-    /// The text is not a JSON object.
     #[error("expected a JSON object: {0}")]
     Json(#[from] serde_json::Error),
 }
 
 impl UnknownFields {
-    /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
@@ -137,7 +130,6 @@ impl FreeForm {
         check_json::<Map<String, Value>>(json).map(Self)
     }
 
-    /// The object as JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -154,7 +146,6 @@ impl AnyJson {
         check_json::<Value>(json).map(|json| Self(FreeForm(json)))
     }
 
-    /// The value as JSON.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_str()

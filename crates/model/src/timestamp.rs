@@ -57,13 +57,11 @@ impl Timestamp {
         last.map_or(self, |last| self.max(Self::from_micros(last.0.saturating_add(1))))
     }
 
-    /// Subtracts a duration.
     #[must_use]
     pub fn earlier(self, by: Duration) -> Self {
         Self::from_micros(self.0.saturating_sub(micros(by)))
     }
 
-    /// Adds a duration.
     #[must_use]
     pub fn later(self, by: Duration) -> Self {
         Self::from_micros(self.0.saturating_add(micros(by)))

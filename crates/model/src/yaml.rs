@@ -5,7 +5,6 @@ use serde::de::DeserializeOwned;
 /// The file is not YAML, or not of the expected type.
 #[derive(Debug)]
 pub struct YamlError {
-    /// Path of the key.
     pub path: String,
     /// The problem, with its line.
     pub source: Box<serde_saphyr::Error>,
@@ -30,7 +29,6 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError> {
     })
 }
 
-/// Whether a file is empty.
 #[must_use]
 pub fn is_empty(bytes: &[u8]) -> bool {
     bytes.trim_ascii().is_empty()

@@ -8,7 +8,6 @@ use model::reason::Code;
 /// The declared limits of an environment, and the number that a drop is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpectedArtifacts {
-    /// Minimum number of running artifacts.
     pub min_artifacts: Option<u32>,
     /// Maximum drop from `reference`, in percent.
     pub max_drop: Option<u32>,

@@ -22,11 +22,9 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct ComplianceCounts {
-    /// Compliant artifacts.
     pub compliant: i64,
     /// Artifacts without a verdict.
     pub unknown: i64,
-    /// Non-compliant artifacts.
     pub non_compliant: i64,
 }
 

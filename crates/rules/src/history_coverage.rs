@@ -25,11 +25,9 @@ pub struct ReportHistory {
 /// The known part of the artifacts at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryCoverage {
-    /// All artifacts are known.
     Known,
     /// The point in time is in the future.
     Future,
-    /// The environment was never reported.
     NeverReported,
     /// The first report was later, at this time.
     BeforeFirst(Timestamp),
@@ -66,7 +64,6 @@ impl HistoryCoverage {
         Self::Known
     }
 
-    /// Whether any artifacts are known.
     #[must_use]
     pub fn has_data(self) -> bool {
         !matches!(self, Self::Future | Self::NeverReported | Self::BeforeFirst(_))

@@ -17,7 +17,6 @@ checked_text! {
     }
 }
 
-/// Text that is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid pattern: expected 1 to 255 bytes without spaces or control characters")]
 pub struct InvalidPattern;
@@ -25,7 +24,6 @@ pub struct InvalidPattern;
 /// The texts of an attestation that name a repository.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NamedOrigin<'a> {
-    /// The name of the repository.
     pub repository: Option<&'a str>,
     /// The pages of the repository and of the commit.
     pub urls: [Option<&'a str>; 2],
@@ -58,7 +56,6 @@ pub struct Ownership {
     pub images: Vec<Pattern>,
 }
 
-/// Why an attestation is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OwnershipViolation {
     /// The flow declares other repositories.
@@ -70,7 +67,6 @@ pub enum OwnershipViolation {
     /// The artifact ran only under names that the flow does not declare.
     #[error("the flow does not declare the image \"{}\" of artifact {artifact}", Escaped(name))]
     UndeclaredImage {
-        /// The artifact.
         artifact: Fingerprint,
         /// One of its names.
         name: String,
@@ -78,7 +74,6 @@ pub enum OwnershipViolation {
 }
 
 impl Ownership {
-    /// Whether nothing is declared.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.repositories.is_empty() && self.images.is_empty()

@@ -83,17 +83,14 @@ impl<Address: Copy + Eq + Hash, Token: Copy + Eq + Hash> RateLimiter<Address, To
         failures.count == self.max_failures
     }
 
-    /// Records an accepted token.
     pub fn record_success(&mut self, token: Token) {
         self.accepted.insert(token, ());
     }
 
-    /// Records an accepted session.
     pub fn record_session(&mut self, session: Token) {
         self.sessions.insert(session, SessionState::Valid);
     }
 
-    /// Records that a session has ended.
     pub fn record_session_end(&mut self, session: Token) {
         self.sessions.insert(session, SessionState::Ended);
     }
@@ -151,11 +148,8 @@ mod tests {
     enum Event {
         /// Second, address and token of a failure.
         Failure(u64, u8, u8),
-        /// An accepted token.
         Success(u8),
-        /// An accepted session.
         Session(u8),
-        /// The end of a session.
         End(u8),
         /// Second, address and hash of a session that is not stored.
         Unknown(u64, u8, u8),

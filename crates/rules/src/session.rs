@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use model::Timestamp;
 
-/// Limits of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
     /// Maximum time without use.
     pub idle: Duration,
-    /// Maximum age.
     pub max_age: Duration,
     /// Minimum time between two recordings of use, so that not every page writes to the database.
     pub touch_interval: Duration,
@@ -34,7 +32,6 @@ impl Default for Timeouts {
 /// Start and last recorded use of a session.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionTimes {
-    /// Start of the session.
     pub created_at: Timestamp,
     /// Last recorded use.
     pub last_used_at: Timestamp,

@@ -19,11 +19,8 @@ pub fn passes(results: &[JunitResult]) -> bool {
 /// An attestation without a later one of the same name and targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LatestAttestation {
-    /// The attestation's identifier.
     pub id: String,
-    /// The attestation's name.
     pub name: String,
-    /// The attestation's type.
     pub kind: String,
     /// The previous attestation with the same name and targets.
     pub overrides: Option<String>,

@@ -26,12 +26,10 @@ pub trait Admin: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
-/// A readiness check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// Name of the check, in one line.
     pub name: String,
-    /// Why the check fails.
     pub failure: Option<String>,
     /// A condition that an operator should know, although the check passes.
     pub warning: Option<String>,

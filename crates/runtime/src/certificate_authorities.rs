@@ -9,10 +9,8 @@ use rustls::pki_types::pem::PemObject;
 /// An invalid bundle. Messages follow the name of the file and do not quote its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BundleError {
-    /// The bundle contains no certificate.
     #[error("contains no certificate in PEM (\"-----BEGIN CERTIFICATE-----\")")]
     Empty,
-    /// A certificate is not PEM.
     #[error("contains invalid PEM: a certificate has no end, or is not base64")]
     InvalidPem,
     /// The nth certificate is not X.509.

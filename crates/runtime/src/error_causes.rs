@@ -82,11 +82,9 @@ pub fn with_hint(message: &str, hint: Option<String>) -> String {
 /// A TLS failure. A retry does not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFailure {
-    /// The peer does not speak TLS.
     NotTls,
     /// The peer's certificate is expired or not valid yet.
     OutsideValidity,
-    /// The peer's certificate is a CA certificate.
     CaCertificate,
     /// A certificate is not accepted, by this side or the peer.
     NotTrusted,

@@ -1,4 +1,7 @@
 //! Reads and writes small files, on another thread if the caller must not block.
+//!
+//! A file on a mount that hangs blocks at most one thread (`BlockingCall`), which `main` does not join: `--timeout`
+//! holds, and the daemon keeps running.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
@@ -43,14 +46,11 @@ pub fn read_regular(max_bytes: u64, path: &Path) -> io::Result<Vec<u8>> {
 pub enum Existing {
     /// Fail with [`io::ErrorKind::AlreadyExists`].
     Keep,
-    /// Replace it.
     Replace,
 }
 
-/// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// Its owner.
     Owner,
     /// The umask decides.
     Umask,

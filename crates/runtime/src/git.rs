@@ -12,13 +12,11 @@ use std::time::Duration;
 
 use super::own_variables::own_variables;
 
-/// A git command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// git is not installed, or cannot be executed.
     #[error("failed to run git")]
     Run(#[source] io::Error),
-    /// The command took too long.
     #[error("git timed out after {0:?}")]
     TimedOut(Duration),
     /// The first line of git's error output.
@@ -26,10 +24,8 @@ pub enum GitError {
     Failed(String),
 }
 
-/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Hash of the commit.
     pub hash: String,
     /// Text of the commit object.
     pub object: String,

@@ -1,6 +1,8 @@
 //! Serves HTTP/1.1 on a socket, with or without TLS, with limits on connections, slow peers and shutdown.
 //!
 //! Used by the agent for probes and by the service for all requests.
+//!
+//! Our own loop, because `axum::serve` has no limits for headers, connections or shutdown.
 
 use std::future::poll_fn;
 use std::io;
@@ -85,7 +87,6 @@ const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub SocketAddr);
 
-/// Binding an address failed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to listen on {address}{option}")]
 pub struct ListenError {
@@ -163,7 +164,6 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
-/// Serves the requests of one connection.
 async fn serve_connection<S>(stream: S, peer: SocketAddr, router: Router, bounds: Bounds, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

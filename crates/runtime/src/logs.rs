@@ -40,11 +40,9 @@ pub enum Verbosity {
     Debug,
     /// Debug messages of supercargo and its libraries.
     Libraries,
-    /// Everything.
     Trace,
 }
 
-/// `RUST_LOG` is not a log filter.
 #[derive(Debug, thiserror::Error)]
 #[error("invalid RUST_LOG: expected a log filter such as \"supercargo=debug\"")]
 pub struct InvalidFilter(#[source] filter::ParseError);

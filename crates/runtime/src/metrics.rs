@@ -27,7 +27,6 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// Registers a new metric.
 pub fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());

@@ -21,7 +21,6 @@ use model::Fingerprint;
 use model::envelope::{Envelope, signed_bytes};
 use model::log::note::{Note, PublicKey, Signature};
 
-/// A private key.
 pub struct SigningKey {
     pair: Pair,
     public: PublicKey,
@@ -32,14 +31,11 @@ enum Pair {
     EcdsaP256(EcdsaKeyPair),
 }
 
-/// A public key.
 #[derive(Debug, Clone)]
 pub struct VerifyingKey(PublicKey);
 
-/// An unusable key file.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Reading the file failed.
     #[error("failed to read the key file \"{}\"", .0.display())]
     Unreadable(PathBuf, #[source] io::Error),
     /// The file contains no private key of a supported kind.
@@ -53,7 +49,6 @@ pub enum KeyError {
     Public(PathBuf),
 }
 
-/// A failure to sign.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to sign: the system has no random bytes")]
 pub struct SigningError;

@@ -37,14 +37,11 @@ pub type Current = watch::Receiver<Arc<ServerConfig>>;
 /// Invalid files. Messages do not quote their content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Reading a file failed.
     #[error("failed to read the {what} file \"{}\"", .path.display())]
     Unreadable {
         /// `certificate` or `key`.
         what: &'static str,
-        /// Path of the file.
         path: PathBuf,
-        /// The cause.
         #[source]
         error: std::io::Error,
     },
@@ -54,25 +51,20 @@ pub enum TlsError {
         .0.certificate.display(), .0.key.display()
     )]
     TimedOut(Files),
-    /// The certificate file contains no certificate.
     #[error(
         "no certificate in file \"{}\": expected PEM, the server certificate first",
         .0.display()
     )]
     NoCertificate(PathBuf),
-    /// The certificate file contains an invalid certificate.
     #[error("invalid certificate in file \"{}\": expected X.509 in PEM", .0.display())]
     InvalidCertificate(PathBuf),
-    /// The key file contains no key.
     #[error(
         "no private key in file \"{}\": expected PEM (PKCS #8, PKCS #1 or SEC 1) without a passphrase",
         .0.display()
     )]
     NoKey(PathBuf),
-    /// The key file contains an invalid or unsupported key.
     #[error("invalid private key in file \"{}\": expected RSA, ECDSA or Ed25519 in PEM", .0.display())]
     InvalidKey(PathBuf),
-    /// The key does not match the certificate.
     #[error(
         "the key in file \"{}\" does not match the certificate in \"{}\"",
         .0.key.display(), .0.certificate.display()
@@ -120,7 +112,6 @@ impl Identity {
         Ok(Self { files, content: content.fingerprints(), current, reads })
     }
 
-    /// Returns a receiver of the current configuration.
     #[must_use]
     pub fn current(&self) -> Current {
         self.current.subscribe()
@@ -179,7 +170,6 @@ fn log_reload(failures: &mut FailureLog, result: Result<bool, TlsError>) {
     }
 }
 
-/// Reads both files.
 async fn content(
     files: &Files,
     reads: &BlockingCall<Result<Content, TlsError>>,

@@ -1,6 +1,6 @@
 //! Bearer tokens, and files with one that is rotated, such as the token of a service account.
 //!
-//! Read for each request, by `api` and `cluster`.
+//! Read for each request, by `client` and `agent::cluster`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,6 @@ pub struct Token {
     header: HeaderValue,
 }
 
-/// A text that is no token.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidToken(&'static str);
@@ -36,10 +35,8 @@ pub struct InvalidToken(&'static str);
 /// A file without a token. The message never shows its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// The file is not readable.
     #[error("failed to read the token file {0}")]
     Unreadable(String, #[source] io::Error),
-    /// Its content is no token.
     #[error("invalid token in the file {0}: {1}")]
     Invalid(String, InvalidToken),
 }
@@ -93,7 +90,6 @@ impl Token {
         self.header.clone()
     }
 
-    /// The token itself.
     #[must_use]
     pub fn secret(&self) -> &SecretString {
         &self.secret
@@ -147,7 +143,6 @@ impl TokenFile {
         last.token.clone()
     }
 
-    /// The last token.
     #[must_use]
     pub fn last(&self) -> Token {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).token.clone()

@@ -6,10 +6,8 @@ use crate::resources::attestations::operations::attest::data::AttestationData;
 use model::{JunitAttestation, JunitFields};
 use rules::snapshot::report::{K8sReport, NormalizedReport};
 
-/// A rejected input.
 #[derive(Debug)]
 pub struct Rejection {
-    /// The status of the response.
     pub status: u16,
     pub text: String,
 }

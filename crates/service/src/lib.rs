@@ -48,30 +48,23 @@ use runtime::signing::{KeyError, SigningKey};
 use runtime::tls::{self, Identity, TlsError};
 use store::{DatabaseUrl, Store, Timeouts};
 
-/// The configuration of a service.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Address of the API and the pages.
     pub listen: SocketAddr,
-    /// Certificate and key, for TLS.
     pub tls: Option<tls::Files>,
     /// Address of probes and metrics, over plain HTTP.
     pub admin_listen: SocketAddr,
-    /// The database.
     pub database: DatabaseUrl,
     /// A replica of it, for pages.
     pub database_read: Option<DatabaseUrl>,
-    /// The bootstrap file.
     pub bootstrap: Option<PathBuf>,
     /// The URL for clients; by default the address of the listener.
     pub public_url: Option<Url>,
-    /// Limits and durations.
     pub limits: Limits,
-    /// The clock.
     pub clock: Clock,
     /// Limits of connections.
     pub bounds: Bounds,
-    /// Timeouts of the database.
     pub timeouts: Timeouts,
     /// Internal networks of notification targets and issuers.
     pub allowed_internal: Vec<IpNet>,
@@ -79,36 +72,28 @@ pub struct Setup {
     pub signing_key: Option<PathBuf>,
 }
 
-/// A failed start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Failed to listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Invalid certificate or key.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Unusable signing key.
     #[error(transparent)]
     SigningKey(#[from] KeyError),
     /// Reading the signing key takes too long, such as from a pipe without a writer.
     #[error("reading the signing key \"{}\" timed out after {KEY_TIMEOUT:?}", .0.display())]
     SigningKeyTimedOut(PathBuf),
-    /// Failed to open the database.
     #[error("failed to open {0}")]
     Store(DatabaseUrl, #[source] store::Error),
-    /// Failed to apply the bootstrap file.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
     /// The database has no organization, and there is no bootstrap file.
     #[error("the database has no organization: start the service with --bootstrap")]
     Empty,
-    /// The address of the listener is unknown.
     #[error("failed to determine the address of the listener")]
     Address(#[source] std::io::Error),
 }
 
-/// Timeout for reading the signing key.
 const KEY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of connections to the admin listener.
@@ -210,7 +195,6 @@ impl Service {
         Ok(self.app.site.links.invitation(&code))
     }
 
-    /// Whether the listener uses TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.identity.is_some()

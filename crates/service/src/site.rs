@@ -2,6 +2,8 @@
 //!
 //! Read operations and pages take a [`Site`] instead of the whole [`App`](crate::app::App): they reach no lock, no limit
 //! and no metric.
+//!
+//! All code reads the current time from `Site::now`, whose clock can be set; timers use tokio's clock.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -52,7 +54,6 @@ impl Site {
 }
 
 impl SiteParts {
-    /// The current time of the service.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

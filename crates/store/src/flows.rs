@@ -17,14 +17,11 @@ use model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Time
 pub struct FlowState {
     /// Whether the bootstrap file lists it.
     pub is_declared: bool,
-    /// Whether it has a template.
     pub has_template: bool,
 }
 
-/// Filters of a list of flows.
 #[derive(Debug, Clone, Copy)]
 pub enum FlowFilter<'a> {
-    /// By name.
     Name(&'a str),
     /// By a part of the name.
     Part(&'a str),

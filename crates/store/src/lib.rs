@@ -3,6 +3,10 @@
 //! The service opens a [`Store`] and calls the functions within a [`Transaction`]. The SQL is the same for both databases
 //! unless a comment says otherwise. The store makes no decisions: `rules` decides, for example, which pods ended and what
 //! a verdict is. Functions return [`Error`] if the database fails.
+//!
+//! The organization is the first column of the primary key of each table of a tenant, and each statement names it.
+//! Global are `organizations`, `tokens`, `sessions`, `issuers`, `bootstraps` and `leases`: workers find organizations
+//! there, and then work on one at a time.
 
 #![expect(
     clippy::missing_errors_doc,

@@ -7,11 +7,8 @@ use model::{Fingerprint, Timestamp};
 /// Objects that a token creates. Environments in the bootstrap file do not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// Environments.
     Environments,
-    /// Flows.
     Flows,
-    /// Trails.
     Trails,
 }
 

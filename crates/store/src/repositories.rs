@@ -12,10 +12,8 @@ use model::{
 };
 use rules::ownership::Owned;
 
-/// A recorded repository.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct RecordedRepository {
-    /// Its identifier.
     pub id: Uuid,
     /// The first URL that a request of a flow named: of a flow that owns the repository, or else of the flow that named the
     /// repository first.
@@ -28,9 +26,7 @@ pub struct RecordedRepository {
 /// The flow and the token that name a repository.
 #[derive(Debug, Clone, Copy)]
 pub struct Reporter<'a> {
-    /// The organization.
     pub organization: &'a str,
-    /// The flow.
     pub flow: &'a str,
     /// The token's name.
     pub reported_by: &'a str,
@@ -38,16 +34,13 @@ pub struct Reporter<'a> {
     pub owned: &'a Owned,
 }
 
-/// A failure to record a repository.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Its repository is ambiguous.
     #[error(transparent)]
     Ambiguous(#[from] AmbiguousRepository),
     /// An administrator closed its repository.
     #[error("the repository is closed: an administrator can reopen it")]
     Closed,
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] Error),
 }

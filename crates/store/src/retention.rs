@@ -25,7 +25,6 @@ pub struct OrganizationRetention {
     /// The retention of attached files, from the latest attestation of each.
     #[sqlx(try_from = "Micros")]
     pub attachments: Option<Duration>,
-    /// The retention of the audit log.
     #[sqlx(try_from = "Micros")]
     pub audit: Option<Duration>,
 }
@@ -33,7 +32,6 @@ pub struct OrganizationRetention {
 /// A batch of an environment's history that was removed.
 #[derive(Debug, Clone)]
 pub struct RemovedHistory {
-    /// The number of rows.
     pub rows: u64,
     /// The workloads of the removed pods.
     pub workloads: Vec<Fingerprint>,

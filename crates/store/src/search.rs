@@ -24,10 +24,8 @@ const MAX_RESULTS: usize = 50;
 /// equally, with at least 10 each.
 pub const MAX_SCANNED: i64 = 5_000;
 
-/// An artifact.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Artifact {
-    /// The artifact.
     pub fingerprint: Fingerprint,
     /// The name of an image or a file; empty if the artifact neither ran nor was reported.
     pub name: String,
@@ -53,12 +51,9 @@ pub struct PodRun {
     pub digests: BTreeMap<String, Fingerprint>,
 }
 
-/// A trail.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Trail {
-    /// Its flow.
     pub flow: String,
-    /// Its name.
     pub name: String,
 }
 

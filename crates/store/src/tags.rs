@@ -11,9 +11,7 @@ use model::Timestamp;
 /// An object with tags, by name.
 #[derive(Debug, Clone, Copy)]
 pub enum Tagged<'a> {
-    /// An environment.
     Environment(&'a str),
-    /// A flow.
     Flow(&'a str),
 }
 

@@ -23,7 +23,6 @@ pub(super) struct ImageFiles {
     metadata_file: Option<PathBuf>,
 }
 
-/// The digests of an image.
 #[derive(Debug, Default)]
 pub(super) struct ImageDigests {
     /// All digests; an index precedes its manifests.
@@ -32,7 +31,6 @@ pub(super) struct ImageDigests {
     pub(super) indexes: Vec<(Fingerprint, String)>,
 }
 
-/// A file about an image cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImageError {
     #[error(transparent)]

@@ -94,7 +94,6 @@ Examples:
     supercargo attest junit --flow cart --trail 4f1c2e7 --name unit-tests \\
       --fingerprint-file image-digest --fail-on-failures '**/TEST-*.xml'";
 
-/// The results could not be attested, or contain failures.
 #[derive(Debug, thiserror::Error)]
 enum AttestError {
     #[error(transparent)]
@@ -117,7 +116,7 @@ impl Junit {
         let client = if self.dry_run {
             None
         } else {
-            Some(service.client("attest", client::Timeouts::default()).map_err(Failure::usage)?)
+            Some(service.client("attest", client::RequestTimeouts::default()).map_err(Failure::usage)?)
         };
         let mut found = results::read(&self.results, self.attach()).map_err(unreadable)?;
         let facts = self.provenance.gather();

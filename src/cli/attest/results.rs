@@ -1,6 +1,7 @@
 //! Finds and reads the files of test results, and builds the attachment.
 //!
-//! Each file is read once, so that the attached bytes are the counted ones.
+//! Each file is read once, so that the attached bytes are the counted ones. Only the patterns of `glob` are used: its walk
+//! follows links and skips names that are not UTF-8.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,6 @@ const MAX_RESULTS: u64 = 64 * 1024 * 1024;
 /// Maximum size of an attachment, in bytes (interface, Limits).
 const MAX_ATTACHMENT: usize = 10_000_000;
 
-/// Content of the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attach<'a> {
     Results,
@@ -32,18 +32,15 @@ pub(super) enum Attach<'a> {
     Nothing,
 }
 
-/// Results and attachment of all files.
 #[derive(Debug)]
 pub(super) struct TestResults {
     pub(super) results: Vec<JunitResult>,
     /// Suites whose totals contradict their test cases, with their file.
     pub(super) mismatches: Vec<(PathBuf, CountMismatch)>,
-    /// Number of files.
     pub(super) files: usize,
     pub(super) attachment: Option<Attachment>,
 }
 
-/// The results cannot be attested.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ResultsError {
     #[error("no file matches {}: expected a JUnit XML file, a directory with such files, or a pattern such as 'build/**/TEST-*.xml'", quoted(.0))]

@@ -28,7 +28,7 @@ pub(super) struct Data {
     images: Vec<Image>,
     pub(super) results: Vec<Attest>,
     pub(super) authors: BTreeMap<String, String>,
-    pub(super) history: Vec<Event>,
+    pub(super) history: Vec<HistoryEvent>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,17 +41,17 @@ pub(super) struct Image {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Event {
+pub(super) struct HistoryEvent {
     /// Minutes before the demo.
     #[serde(deserialize_with = "minutes")]
     pub(super) ago: u64,
     #[serde(flatten)]
-    pub(super) action: Action,
+    pub(super) action: HistoryAction,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Action {
+pub(super) enum HistoryAction {
     Attest(Attest),
     Approve(Approval),
     Run { image: String, version: String, pods: BTreeMap<String, usize> },
@@ -130,7 +130,7 @@ impl Image {
     }
 }
 
-impl Action {
+impl HistoryAction {
     /// The image and the version that the event is about.
     pub(super) fn version(&self) -> Option<(&str, &str)> {
         match self {
@@ -227,7 +227,7 @@ mod tests {
         for event in &data.history {
             let Some((image, _)) = event.action.version() else { continue };
             let Ok(image) = data.image(image) else { panic!("{event:?}") };
-            let is_attested = matches!(event.action, Action::Attest(_));
+            let is_attested = matches!(event.action, HistoryAction::Attest(_));
             assert!(!is_attested || data.authors.contains_key(&image.namespace), "{event:?}");
         }
     }

@@ -18,7 +18,6 @@ pub(super) enum DemoError {
     TimedOut(&'static str, Duration),
 }
 
-/// Reason for ending early.
 pub(super) enum Ended {
     /// The reader of standard output closed the pipe, as `head` does.
     ClosedPipe,

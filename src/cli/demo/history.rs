@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::data::{self, Action, Attest, Data, Image, bootstrap, junit_xml};
+use super::data::{self, Attest, Data, HistoryAction, Image, bootstrap, junit_xml};
 use super::error::{DemoError, Result};
 use super::files::{BOOTSTRAP, Files};
 use super::pods::Pods;
@@ -76,20 +76,20 @@ impl<'a> History<'a> {
             let (approvals, mut changed) = (self.approvals.len(), BTreeSet::new());
             for event in events {
                 match &event.action {
-                    Action::Attest(attest) => self.attest(runner, attest).await?,
-                    Action::Approve(approval) => {
+                    HistoryAction::Attest(attest) => self.attest(runner, attest).await?,
+                    HistoryAction::Approve(approval) => {
                         let (number, image) = (self.approvals.len() + 1, self.data.image(&approval.image)?);
                         self.approvals.push(approval.entry(number, image, self.time(ago)));
                     }
-                    Action::Run { image, version, pods } => {
+                    HistoryAction::Run { image, version, pods } => {
                         for (environment, pods) in pods {
                             self.pods.scale(environment, image, version, *pods, self.time(ago));
                             changed.insert(environment);
                         }
                     }
-                    Action::Silent(environment) => drop(self.last_reports.remove(environment)),
-                    Action::Report(environment) => drop(changed.insert(environment)),
-                    Action::Chat(state) => self.targets.set_chat(*state),
+                    HistoryAction::Silent(environment) => drop(self.last_reports.remove(environment)),
+                    HistoryAction::Report(environment) => drop(changed.insert(environment)),
+                    HistoryAction::Chat(state) => self.targets.set_chat(*state),
                 }
             }
             if self.approvals.len() > approvals {

@@ -62,7 +62,6 @@ Example:
 
 Exit codes: see supercargo --help";
 
-/// Lifetime of the sign-in link.
 const LINK_LIFETIME: Duration = Duration::from_mins(10);
 
 /// Network of the receiver: loopback only.

@@ -9,7 +9,7 @@ use super::error::{Ended, Result};
 use crate::cli::exit::Failure;
 use crate::cli::service::Service;
 use agent::Summary;
-use client::{Client, Timeouts};
+use client::{Client, RequestTimeouts};
 
 /// The result of a command: the summary of each report, or its failures.
 pub(in crate::cli) type CommandResult =
@@ -39,7 +39,7 @@ impl Runner {
             token_file: Some(token.into()),
             ..Service::default()
         };
-        Ok(Self { run, client: service.client("demo", Timeouts::default())?, options })
+        Ok(Self { run, client: service.client("demo", RequestTimeouts::default())?, options })
     }
 
     /// Runs a command; `agent` returns the summary of each report.

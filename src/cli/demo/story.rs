@@ -25,7 +25,6 @@ use model::escape::Escaped;
 use model::{Fingerprint, Page};
 use rules::notification::{Content, DISPLAYED_DIGITS};
 
-/// All steps.
 pub(super) const STEPS: &str = include_str!("data/story.txt");
 
 /// The hints for a demo that stays up.
@@ -74,12 +73,10 @@ pub(super) struct Story<'a> {
     pub(super) shown: Vec<ArtifactRow>,
 }
 
-/// An artifact that runs in an environment.
 pub(super) struct ArtifactRow {
     environment: String,
     digest: Option<Fingerprint>,
     snapshot: Option<u64>,
-    /// The row of a table that shows it.
     row: Value,
 }
 

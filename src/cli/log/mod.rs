@@ -1,7 +1,7 @@
 //! `supercargo log`: verifies and exports the log of acknowledged changes. One file per command.
 //!
 //! Reads the log page by page, from the service or from an export, and passes each entry to
-//! `domain::evidence::log::verification`.
+//! `model::log::verification`.
 
 mod export;
 mod pages;

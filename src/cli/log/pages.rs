@@ -17,7 +17,6 @@ use model::log::checkpoint::Checkpoint;
 use model::log::note::Note;
 use model::log::verification::{RecordedEntry, RowCounts};
 
-/// A page of the log.
 #[derive(Debug, Clone, Deserialize)]
 struct LogPage {
     /// Oldest first.
@@ -39,7 +38,6 @@ pub(super) struct End {
 /// Maximum length of a line of an export, in bytes: above the service's maximum of a record.
 const MAX_LINE_BYTES: u64 = 512 * 1024 * 1024;
 
-/// A log that is not readable.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LogError {
     #[error("invalid line {} in {}: expected an entry of a log", .1, quoted(.0))]

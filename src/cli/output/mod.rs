@@ -39,7 +39,6 @@ enum Format {
     Markdown,
 }
 
-/// The output could not be written.
 #[derive(Debug, thiserror::Error)]
 enum OutputError {
     #[error("failed to write to standard output")]
@@ -108,7 +107,6 @@ pub(super) fn terminal_width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| columns)
 }
 
-/// Current time.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::EPOCH.later(since)

@@ -6,7 +6,6 @@ use super::age::ago;
 use model::Timestamp;
 use model::escape::Escaped;
 
-/// Rows under headings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Table {
     headings: Vec<&'static str>,
@@ -184,12 +183,10 @@ impl Cell {
         Self { text: Escaped(text.as_ref()).to_string(), style: Style::Plain, is_unbreakable: false }
     }
 
-    /// Optional text.
     pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(Self::none, Self::text)
     }
 
-    /// An unknown value.
     pub(in crate::cli) fn none() -> Self {
         Self { text: "-".to_owned(), style: Style::Dim, is_unbreakable: true }
     }
@@ -210,7 +207,6 @@ impl Cell {
         Self { is_unbreakable: true, ..Self::text(short) }
     }
 
-    /// Age of a timestamp.
     pub(in crate::cli) fn ago(at: Option<Timestamp>, now: Timestamp) -> Self {
         at.map_or_else(Self::none, |at| Self { is_unbreakable: true, ..Self::text(ago(at, now)) })
     }

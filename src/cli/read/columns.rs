@@ -29,7 +29,6 @@ pub(in crate::cli) enum Format {
     Reasons,
     /// The reasons of an artifact of a snapshot: data, or the text of another service.
     ReasonsOfSnapshot,
-    /// The number of items.
     Count,
     /// The age of a time; 0 is none.
     Ago,
@@ -39,7 +38,6 @@ pub(in crate::cli) enum Format {
     Commit,
     /// A state as the service names it.
     State,
-    /// Whether it is compliant.
     Compliant,
     /// A missing value is null.
     Custom(fn(&Value) -> Cell),

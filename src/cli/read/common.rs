@@ -123,5 +123,5 @@ pub(in crate::cli) fn warn(response: &Value, pointer: &str) {
 }
 
 pub(in crate::cli) fn client(service: &Service) -> Result<Client, Failure> {
-    service.client("cli", client::Timeouts::default()).map_err(Failure::usage)
+    service.client("cli", client::RequestTimeouts::default()).map_err(Failure::usage)
 }

@@ -36,7 +36,6 @@ struct ListLimit {
 
 const MAX_LIST: ListLimit = ListLimit { items: 500_000, mebibytes: 1_024 };
 
-/// The list exceeds its limit.
 #[derive(Debug, thiserror::Error)]
 enum ListTooLong {
     #[error("the list has more than {0} items")]

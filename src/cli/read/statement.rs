@@ -62,7 +62,6 @@ Exit code 11: the key did not sign the statement. Nothing of it is printed.";
 /// Maximum size of a file, in bytes: that of a response.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A statement that cannot be verified.
 #[derive(Debug, thiserror::Error)]
 enum StatementError {
     #[error(transparent)]

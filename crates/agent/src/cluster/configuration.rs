@@ -36,14 +36,12 @@ pub struct Access {
     pub kubeconfig: Option<PathBuf>,
     /// `--context`. Without it, the kubeconfig's current one.
     pub context: Option<String>,
-    /// Handling of an insecure connection.
     pub on_insecure: OnInsecure,
 }
 
 /// The configuration of the cluster is missing or invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// No configuration was found.
     #[error(
         "no cluster is configured: found neither --kubeconfig, KUBECONFIG, ~/.kube/config nor a pod's service account; --pods-from works without a cluster"
     )]
@@ -62,7 +60,6 @@ pub enum ConnectError {
         "invalid proxy URL for the cluster (proxy-url of the kubeconfig, HTTPS_PROXY or ALL_PROXY): expected an http, https or socks5 URL"
     )]
     Proxy,
-    /// kube cannot build a client.
     #[error("failed to configure the client for the cluster")]
     Client(#[source] Box<kube::Error>),
     /// No credentials, such as after a failure of a credential plugin.
@@ -73,7 +70,6 @@ pub enum ConnectError {
     TimedOut(Duration),
 }
 
-/// A client with its settings.
 pub(super) struct ConfiguredClient {
     pub(super) client: Client,
     pub(super) url: Uri,
@@ -297,7 +293,6 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", Escaped(&path.display().to_string()))
 }
 
-/// The `proxy-url` of the context's cluster.
 fn proxy_of_kubeconfig(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     let name = context.or(kubeconfig.current_context.as_deref());
     let context = kubeconfig.contexts.iter().find(|c| Some(c.name.as_str()) == name)?.context.as_ref()?;

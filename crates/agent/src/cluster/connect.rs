@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::configuration::{self, Access, ConfiguredClient, ConnectError, without_secrets};
-use super::error::{Cause, Error, Permission, Request};
+use super::error::{Cause, ClusterRequest, Error, Permission};
 use super::read_pause::ReadPause;
 use super::secrets::Secrets;
 use super::status::{self, Encoding};
@@ -25,9 +25,8 @@ use runtime::token_file::{Token, TokenFile};
 /// Maximum number of bytes that are read of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Timeouts of requests to an API server.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct ClusterTimeouts {
     /// For reading the token file. After it, the last token is used.
     pub token_file: Duration,
     /// From sending a request to the headers of its response.
@@ -40,7 +39,7 @@ pub struct Timeouts {
     pub read_pause: Duration,
 }
 
-impl Default for Timeouts {
+impl Default for ClusterTimeouts {
     fn default() -> Self {
         Self {
             token_file: Duration::from_secs(10),
@@ -52,7 +51,7 @@ impl Default for Timeouts {
     }
 }
 
-impl Timeouts {
+impl ClusterTimeouts {
     /// The same timeouts, divided by `factor`.
     #[must_use]
     pub fn scaled(self, factor: u32) -> Self {
@@ -67,7 +66,6 @@ impl Timeouts {
     }
 }
 
-/// A client for one cluster.
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
@@ -76,7 +74,7 @@ pub struct Cluster {
     secrets: Secrets,
     /// Serializes requests if there is a credential plugin.
     plugin: Option<Arc<Mutex<()>>>,
-    timeouts: Timeouts,
+    timeouts: ClusterTimeouts,
     read_pause: ReadPause,
 }
 
@@ -94,7 +92,7 @@ impl Cluster {
     /// [`ConnectError`] for a missing or invalid configuration, or after `within`.
     pub async fn configure(
         access: Access,
-        timeouts: Timeouts,
+        timeouts: ClusterTimeouts,
         within: Duration,
     ) -> Result<Self, ConnectError> {
         let read_pause = ReadPause::new(timeouts.read_pause);
@@ -113,14 +111,14 @@ impl Cluster {
         format!("{scheme}://{host}{port}{}", self.url.path().trim_end_matches('/'))
     }
 
-    pub(super) fn request(&self, path: &str, permission: Permission) -> Request {
-        Request { url: format!("{}{path}", self.url()), permission }
+    pub(super) fn request(&self, path: &str, permission: Permission) -> ClusterRequest {
+        ClusterRequest { url: format!("{}{path}", self.url()), permission }
     }
 
     /// Sends a GET request and returns a successful response.
     pub(super) async fn get(
         &self,
-        request: Request,
+        request: ClusterRequest,
         path_and_query: &str,
         accept: &'static str,
     ) -> Result<Response, Error> {
@@ -197,7 +195,7 @@ impl Cluster {
     /// Reads the next bytes of a body within a time; `None` at its end.
     pub(super) async fn frame(
         &self,
-        request: &Request,
+        request: &ClusterRequest,
         body: &mut Body,
         within: Duration,
     ) -> Result<Option<Bytes>, Error> {
@@ -225,13 +223,13 @@ impl Cluster {
         &self.read_pause
     }
 
-    pub(super) fn timeouts(&self) -> Timeouts {
+    pub(super) fn timeouts(&self) -> ClusterTimeouts {
         self.timeouts
     }
 }
 
 /// Reads the next bytes of a body; `None` at its end. Cancel safe.
-pub(super) async fn bytes(request: &Request, body: &mut Body) -> Result<Option<Bytes>, Error> {
+pub(super) async fn bytes(request: &ClusterRequest, body: &mut Body) -> Result<Option<Bytes>, Error> {
     loop {
         match body.frame().await {
             None => return Ok(None),

@@ -69,7 +69,6 @@ struct OtherItem {
     description: String,
 }
 
-/// The document does not contain pods.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DocumentError {
     #[error("expected a List, a PodList or a Pod, got no \"kind\"")]
@@ -90,12 +89,10 @@ pub(super) enum DocumentError {
     OnePage,
 }
 
-/// A document of pods.
 #[derive(Debug)]
 pub(super) enum Pods {
     /// The metadata of a list, whose items were passed to the callback.
     List(ListMeta),
-    /// A single pod.
     One(Box<Result<Pod, Unreadable>>),
 }
 
@@ -258,7 +255,6 @@ impl<'de, P: Part> Visitor<'de> for Items<'_, '_, P> {
     }
 }
 
-/// The kind of an item.
 #[derive(Deserialize)]
 pub(super) struct Kind {
     pub(super) kind: Option<String>,

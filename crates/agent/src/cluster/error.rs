@@ -15,10 +15,9 @@ const MAX_MESSAGE_CHARS: usize = 2_000;
 
 /// A request to the API server; `Display` describes it without credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ClusterRequest {
     /// Scheme, host and path, without credentials and query.
     pub(super) url: String,
-    /// The required permission.
     pub(super) permission: Permission,
 }
 
@@ -29,80 +28,54 @@ pub(super) enum Permission {
     ListPods(Option<NamespaceName>),
     /// Watch pods. A streaming list is a watch.
     WatchPods(Option<NamespaceName>),
-    /// List all namespaces.
     ListNamespaces,
-    /// Watch all namespaces.
     WatchNamespaces,
-    /// Get this namespace.
     GetNamespace(String),
 }
 
-/// The cause of an error.
 pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// A request to an API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No response.
     #[error("failed to {request}")]
     Unreachable {
-        /// The request.
-        request: Request,
-        /// The cause.
+        request: ClusterRequest,
         #[source]
         source: Cause,
     },
     /// No credentials to send, such as after a failure of a credential plugin.
     #[error("failed to {request}: no credentials: {why}")]
     Credentials {
-        /// The request.
-        request: Request,
+        request: ClusterRequest,
         /// The cause, without output of a plugin.
         why: String,
     },
     /// The server sent nothing for too long.
     #[error("failed to {request}: timed out after {after:?}")]
     TimedOut {
-        /// The request.
-        request: Request,
+        request: ClusterRequest,
         /// Time without data.
         after: Duration,
     },
-    /// The response ended early.
     #[error("failed to {request}: incomplete response")]
     BrokenOff {
-        /// The request.
-        request: Request,
-        /// The cause.
+        request: ClusterRequest,
         #[source]
         source: Cause,
     },
-    /// A watch ended without an event.
     #[error("failed to {request}: the watch ended without an event; is there a proxy in between?")]
-    EmptyWatch {
-        /// The request.
-        request: Request,
-    },
-    /// The response has an error status.
+    EmptyWatch { request: ClusterRequest },
     #[error("failed to {request}: {status}: {}", Escaped(&shortened(message, MAX_MESSAGE_CHARS)))]
     Answered {
-        /// The request.
-        request: Request,
-        /// The status code.
+        request: ClusterRequest,
         status: StatusCode,
         /// The message of the `Status`, or the start of a text body.
         message: String,
-        /// The Retry-After header.
         retry_after: Option<String>,
     },
     /// The response has a success status and an unexpected body.
     #[error("failed to {request}: unexpected response: {}", Escaped(&shortened(problem, MAX_MESSAGE_CHARS)))]
-    UnexpectedResponse {
-        /// The request.
-        request: Request,
-        /// Description of the problem.
-        problem: String,
-    },
+    UnexpectedResponse { request: ClusterRequest, problem: String },
 }
 
 impl Retryable for Error {
@@ -172,7 +145,7 @@ impl Permission {
     }
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for ClusterRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.permission {
             Permission::ListPods(None) => write!(f, "list pods at the cluster scope")?,

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
 use super::error::Error;
-use super::events::{Change, Event};
+use super::events::{DecodedEvent, ObjectChange};
 use super::messages::Status;
 use super::unreadable::{PodName, Unreadable};
 use crate::live::pod::PodView;
-use crate::live::watch::{Action, Listing, RestartReason, State, Step};
+use crate::live::watch::{Listing, RestartReason, State, Step, WatchAction};
 use model::words;
 
 /// An event of a list or watch of pods, or of namespaces.
@@ -24,22 +24,16 @@ pub enum WatchEvent<V = PodView> {
     Deleted(V),
     /// The name of a deleted object whose last state is unreadable; without the name of a pod if it is a namespace.
     DeletedByName(PodName),
-    /// The list is complete.
     Complete,
     /// Time at which the received state last matched the API server.
     Contact(Instant),
     /// An event of this type was received.
     Event(EventType),
-    /// The list or watch restarts.
     Restart(RestartReason),
-    /// A request failed.
     Failed {
-        /// The failure.
         error: Error,
-        /// Delay before the next attempt.
         retry_in: Duration,
     },
-    /// The watch changed to this state.
     State(State),
     /// All data received so far was passed on.
     CaughtUp,
@@ -58,7 +52,7 @@ words! {
 
 /// The part of an event that the state machine needs.
 pub(super) enum EventMeta {
-    Object(Change, String),
+    Object(ObjectChange, String),
     Bookmark { resource_version: String, initial_events_end: bool },
     Error(Status),
 }
@@ -66,7 +60,6 @@ pub(super) enum EventMeta {
 /// Maximum time between two [`WatchEvent::CaughtUp`] under continuous load.
 const MAX_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Passes events to a callback.
 pub(super) struct Listener<F, V> {
     callback: F,
     view: PhantomData<fn(V)>,
@@ -127,20 +120,20 @@ impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
         self.is_flushed = true;
     }
 
-    pub(super) fn send_event(&mut self, event: Event<V>) -> EventMeta {
+    pub(super) fn send_event(&mut self, event: DecodedEvent<V>) -> EventMeta {
         self.send(WatchEvent::Event(EventType::from_event(&event)));
         match event {
-            Event::Bookmark { resource_version, initial_events_end } => {
+            DecodedEvent::Bookmark { resource_version, initial_events_end } => {
                 EventMeta::Bookmark { resource_version, initial_events_end }
             }
-            Event::Error(status) => EventMeta::Error(status),
-            Event::Object { change, object, resource_version } => {
+            DecodedEvent::Error(status) => EventMeta::Error(status),
+            DecodedEvent::Object { change, object, resource_version } => {
                 match (change, object) {
-                    (Change::Deleted, Ok(object)) => self.send(WatchEvent::Deleted(object)),
-                    (Change::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
+                    (ObjectChange::Deleted, Ok(object)) => self.send(WatchEvent::Deleted(object)),
+                    (ObjectChange::Deleted, Err(Unreadable { pod: Some(name), .. })) => {
                         self.send(WatchEvent::DeletedByName(name));
                     }
-                    (Change::Deleted, Err(Unreadable { namespace: Some(namespace), .. })) => {
+                    (ObjectChange::Deleted, Err(Unreadable { namespace: Some(namespace), .. })) => {
                         self.send(WatchEvent::DeletedByName(PodName { namespace, name: String::new() }));
                     }
                     (_, object) => self.send(WatchEvent::Applied(object)),
@@ -154,7 +147,7 @@ impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
         let Some(reason) = step.restart else { return };
         self.send(WatchEvent::Restart(reason));
         let retry_in = match step.action {
-            Action::Wait(pause) => pause,
+            WatchAction::Wait(pause) => pause,
             _ => Duration::ZERO,
         };
         match (reason, error) {
@@ -167,13 +160,13 @@ impl<V, F: FnMut(WatchEvent<V>)> Listener<F, V> {
 }
 
 impl EventType {
-    fn from_event<V>(event: &Event<V>) -> Self {
+    fn from_event<V>(event: &DecodedEvent<V>) -> Self {
         match event {
-            Event::Object { change: Change::Added, .. } => Self::Added,
-            Event::Object { change: Change::Modified, .. } => Self::Modified,
-            Event::Object { change: Change::Deleted, .. } => Self::Deleted,
-            Event::Bookmark { .. } => Self::Bookmark,
-            Event::Error(_) => Self::Error,
+            DecodedEvent::Object { change: ObjectChange::Added, .. } => Self::Added,
+            DecodedEvent::Object { change: ObjectChange::Modified, .. } => Self::Modified,
+            DecodedEvent::Object { change: ObjectChange::Deleted, .. } => Self::Deleted,
+            DecodedEvent::Bookmark { .. } => Self::Bookmark,
+            DecodedEvent::Error(_) => Self::Error,
         }
     }
 }

@@ -18,23 +18,18 @@ use model::escape::Escaped;
 pub enum PodsFile {
     /// `-`.
     Stdin,
-    /// A path.
     Path(PathBuf),
 }
 
 /// The file does not contain pods.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Opening or reading failed.
     #[error("failed to read {0}")]
     Unreadable(PodsFile, #[source] io::Error),
-    /// The file is empty.
     #[error("{0} is empty: expected the output of \"kubectl get pods -A -o json\" or \"-o yaml\"")]
     Empty(PodsFile),
-    /// The file is neither JSON nor YAML.
     #[error("invalid {format} in {file}")]
     Syntax {
-        /// The file.
         file: PodsFile,
         /// The format, detected from the first character.
         format: &'static str,
@@ -42,14 +37,8 @@ pub enum FileError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The file contains something else than pods.
     #[error("no list of pods in {file}: {problem}")]
-    NoPods {
-        /// The file.
-        file: PodsFile,
-        /// Description of the problem.
-        problem: String,
-    },
+    NoPods { file: PodsFile, problem: String },
 }
 
 impl From<PathBuf> for PodsFile {

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::event::{Listener, WatchEvent};
-use super::events::{DecodeError, Event, EventReader};
+use super::events::{DecodeError, DecodedEvent, EventReader};
 use super::messages::Pod;
 use super::status::Encoding;
 
@@ -22,7 +22,7 @@ pub fn watch(bytes: &[u8], mut callback: impl FnMut(WatchEvent)) {
     }
 }
 
-fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Event>, Result<(), DecodeError>) {
+fn read(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<DecodedEvent>, Result<(), DecodeError>) {
     let mut reader = EventReader::from_encoding(encoding).expect("a known encoding");
     let mut events = Vec::new();
     for piece in bytes.chunks(size) {

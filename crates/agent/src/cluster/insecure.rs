@@ -6,10 +6,8 @@ use url::Url;
 
 use runtime::loopback::is_loopback;
 
-/// Handling of an insecure connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnInsecure {
-    /// Log a warning.
     #[default]
     Warn,
     /// Reject the configuration: `--strict`.
@@ -29,7 +27,6 @@ pub enum Insecure {
     PlainHttp,
 }
 
-/// Checks the configuration of a client.
 pub(super) fn insecure(config: &kube::Config) -> Option<Insecure> {
     let url = Url::parse(&config.cluster_url.to_string()).ok()?;
     if url.scheme() == "http" {

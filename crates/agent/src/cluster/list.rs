@@ -1,13 +1,16 @@
 //! Queries and responses of lists: a page, or a whole list.
 //!
 //! Called by `watch`. Responses are decoded as they arrive, with one object in memory at a time.
+//!
+//! Only complete lists are used: a page that fails or is truncated, even on a connection without an error, fails the
+//! whole list.
 
 use std::time::Duration;
 
 use kube::client::Body;
 
 use super::connect::{Cluster, Response};
-use super::error::{Error, Request};
+use super::error::{ClusterRequest, Error};
 use super::messages::ListMeta;
 use super::object::Object;
 use super::protobuf::ListReader;
@@ -33,7 +36,7 @@ pub(super) fn page_query(token: Option<&str>) -> String {
 /// Reads a response and returns the metadata of the list. `within` bounds the time between two frames.
 pub(super) async fn read<T: Object>(
     cluster: &Cluster,
-    request: &Request,
+    request: &ClusterRequest,
     response: &mut Response,
     within: Duration,
     mut each: impl FnMut(Result<T::View, Unreadable>),
@@ -66,7 +69,7 @@ pub(super) async fn read<T: Object>(
 /// The error for a successful response in an unknown encoding, with the start of its body.
 pub(super) async fn unknown_encoding(
     cluster: &Cluster,
-    request: &Request,
+    request: &ClusterRequest,
     body: &mut Body,
     within: Duration,
 ) -> Error {

@@ -1,6 +1,7 @@
 //! Kubernetes client: reads the pods of a cluster, or of a `kubectl` output file, as `PodView`s, and labels of namespaces.
 //!
-//! Called by `agent`. Reads pods and namespaces only, and never writes to a cluster.
+//! Reads pods and namespaces only, and never writes to a cluster. Requests and decoding are our own: kube's typed lists
+//! decode whole pods.
 
 mod configuration;
 mod connect;
@@ -25,7 +26,7 @@ mod unreadable;
 mod watch;
 
 pub use configuration::{Access, ConnectError};
-pub use connect::{Cluster, Timeouts};
+pub use connect::{Cluster, ClusterTimeouts};
 pub use error::Error;
 pub use event::{EventType, WatchEvent};
 pub use file::{FileError, PodsFile};

@@ -5,7 +5,7 @@ use http::StatusCode;
 
 use super::connect::Cluster;
 use super::document::Kind;
-use super::error::{Error, Permission, Request};
+use super::error::{ClusterRequest, Error, Permission};
 use super::messages::Namespace;
 use super::object::ACCEPT;
 use super::protobuf;
@@ -57,7 +57,7 @@ impl Cluster {
     }
 
     /// Gets a namespace. The body may be cut off after [`MAX_BYTES`].
-    async fn get_namespace(&self, name: &str) -> Result<(Request, Encoding, Vec<u8>), Error> {
+    async fn get_namespace(&self, name: &str) -> Result<(ClusterRequest, Encoding, Vec<u8>), Error> {
         let path = format!("/api/v1/namespaces/{name}");
         let request = self.request(&path, Permission::GetNamespace(name.to_owned()));
         let mut response = self.get(request.clone(), &path, ACCEPT).await?;

@@ -18,7 +18,6 @@ pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf, applicatio
 pub(super) trait Object: prost::Message + Default + DeserializeOwned + Into<Self::View> {
     /// Kind of the object in events.
     const KIND: &'static str;
-    /// Kind of a list.
     const LIST: &'static str;
     /// Accept header of a list.
     const ACCEPT: &'static str;
@@ -30,7 +29,6 @@ pub(super) trait Object: prost::Message + Default + DeserializeOwned + Into<Self
     /// Takes the resourceVersion, which is not part of the view.
     fn take_resource_version(&mut self) -> String;
 
-    /// Reads a list in JSON.
     fn read_json(_: &[u8], _: &mut dyn FnMut(Result<Self, Unreadable>)) -> Result<ListMeta, String> {
         Err("expected Kubernetes protobuf, got JSON".to_owned())
     }

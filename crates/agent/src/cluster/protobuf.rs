@@ -31,7 +31,6 @@ pub(super) enum DecodeError {
     Truncated,
 }
 
-/// Reads one list.
 #[derive(Debug, Default)]
 pub(super) struct ListReader {
     buffer: Vec<u8>,
@@ -182,7 +181,6 @@ fn varint(bytes: &[u8]) -> Result<Option<(u64, &[u8])>, DecodeError> {
     if bytes.len() < 10 { Ok(None) } else { Err(DecodeError::Malformed) }
 }
 
-/// Decodes one object.
 pub(super) fn object<T: Object>(bytes: &[u8]) -> Result<T, Unreadable> {
     T::decode(bytes).map_err(|problem| Unreadable::from_protobuf(bytes, T::KIND, &problem))
 }

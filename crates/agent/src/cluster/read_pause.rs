@@ -27,7 +27,6 @@ pub(super) struct ReadPause {
 #[must_use]
 pub(super) struct Suspension(Arc<AtomicUsize>);
 
-/// A connection that pauses its reads.
 pub(super) struct PausingStream {
     socket: Socket,
     read_pause: ReadPause,

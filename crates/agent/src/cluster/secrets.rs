@@ -11,10 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 
 use model::escape::redact_secret;
 
-/// Replacement for a secret.
 const REDACTED: &str = "[token]";
 
-/// The secrets of a configuration.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Secrets(Arc<[SecretString]>);
 

@@ -12,7 +12,6 @@ use super::protobuf;
 /// Maximum length of a plain text message, in characters.
 const MAX_TEXT_CHARS: usize = 512;
 
-/// The supported encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Protobuf,

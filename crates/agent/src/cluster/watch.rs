@@ -1,7 +1,7 @@
-//! Lists and watches pods, or the metadata of namespaces: the driver of `domain::live::watch`.
+//! Lists and watches pods, or the metadata of namespaces: the driver of `live::watch`.
 //!
-//! `agent` passes a callback that updates the live set: `agent::daemon` follows a watch, `agent::gather`
-//! reads one list. `domain::live::watch` decides what to request, how long to wait and what a failure
+//! The caller passes a callback that updates the live set: `daemon` follows a watch, `gather`
+//! reads one list. `live::watch` decides what to request, how long to wait and what a failure
 //! means; the driver sends the requests, reads the responses and translates the results.
 
 use std::convert::Infallible;
@@ -12,31 +12,29 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout_at};
 
 use super::connect::{Cluster, Response, bytes};
-use super::error::{Error, Permission, Request};
+use super::error::{ClusterRequest, Error, Permission};
 use super::event::{EventMeta, Listener, WatchEvent};
-use super::events::{Change, DecodeError, EventReader};
+use super::events::{DecodeError, EventReader, ObjectChange};
 use super::list;
 use super::messages::{ListMeta, Namespace, Pod, Status};
 use super::object::Object;
 use crate::live::labels::NamespaceView;
-use crate::live::watch::{self, Action, Input, Listing, State, Step, Streaming, Timing, Watch};
+use crate::live::watch::{self, Input, Listing, State, Step, Streaming, Watch, WatchAction, WatchTiming};
 use model::NamespaceName;
 use model::retry::{self, Retryable};
 
-/// The response that is being read.
 enum Open {
     Nothing,
-    Page(Request, Response),
+    Page(ClusterRequest, Response),
     Stream(Stream),
 }
 
 struct Stream {
-    request: Request,
+    request: ClusterRequest,
     response: Response,
     reader: EventReader,
 }
 
-/// The result of an action.
 enum Outcome {
     ResponseStarted,
     Page(ListMeta),
@@ -47,7 +45,7 @@ enum Outcome {
 }
 
 /// Path of the listed and watched objects, and the permissions to list and to watch them.
-struct Target {
+struct WatchedPath {
     path: String,
     list: Permission,
     watch: Permission,
@@ -56,14 +54,14 @@ struct Target {
 /// Drives one state machine: a list and the watch that follows it.
 struct Driver<'a, F, T: Object> {
     cluster: &'a Cluster,
-    target: Target,
+    target: WatchedPath,
     watch: Watch,
     step: Step,
     open: Open,
     listener: Listener<F, T::View>,
 }
 
-impl Target {
+impl WatchedPath {
     /// The pods of a namespace, or of the cluster.
     fn pods(namespace: Option<&NamespaceName>) -> Self {
         let path = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
@@ -98,7 +96,7 @@ impl Cluster {
         namespace: Option<&NamespaceName>,
         callback: impl FnMut(WatchEvent),
     ) -> Result<(), Error> {
-        self.list::<Pod>(Target::pods(namespace), callback).await
+        self.list::<Pod>(WatchedPath::pods(namespace), callback).await
     }
 
     /// The same for the labels of all namespaces.
@@ -110,22 +108,25 @@ impl Cluster {
         &self,
         callback: impl FnMut(WatchEvent<NamespaceView>),
     ) -> Result<(), Error> {
-        self.list::<Namespace>(Target::namespaces(), callback).await
+        self.list::<Namespace>(WatchedPath::namespaces(), callback).await
     }
 
     async fn list<T: Object>(
         &self,
-        target: Target,
+        target: WatchedPath,
         callback: impl FnMut(WatchEvent<T::View>),
     ) -> Result<(), Error> {
-        let timing =
-            Timing { streaming: Streaming::Never, page_timeout: self.timeouts().frame, ..Timing::default() };
+        let timing = WatchTiming {
+            streaming: Streaming::Never,
+            page_timeout: self.timeouts().frame,
+            ..WatchTiming::default()
+        };
         // The seed has no effect: nothing here backs off or watches.
         let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, 0), callback);
         loop {
             let error = driver.advance().await;
             match (&driver.step.action, error) {
-                (Action::Wait(_), Some(error)) => return Err(error),
+                (WatchAction::Wait(_), Some(error)) => return Err(error),
                 (_, error) => driver.send_step(error),
             }
             if driver.step.listing == Some(Listing::Completed) {
@@ -141,27 +142,27 @@ impl Cluster {
     pub async fn watch_pods(
         &self,
         namespace: Option<&NamespaceName>,
-        timing: Timing,
+        timing: WatchTiming,
         seed: u64,
         callback: impl FnMut(WatchEvent),
     ) -> Infallible {
-        self.watch::<Pod>(Target::pods(namespace), timing, seed, callback).await
+        self.watch::<Pod>(WatchedPath::pods(namespace), timing, seed, callback).await
     }
 
     /// The same for the labels of all namespaces.
     pub async fn watch_namespaces(
         &self,
-        timing: Timing,
+        timing: WatchTiming,
         seed: u64,
         callback: impl FnMut(WatchEvent<NamespaceView>),
     ) -> Infallible {
-        self.watch::<Namespace>(Target::namespaces(), timing, seed, callback).await
+        self.watch::<Namespace>(WatchedPath::namespaces(), timing, seed, callback).await
     }
 
     async fn watch<T: Object>(
         &self,
-        target: Target,
-        timing: Timing,
+        target: WatchedPath,
+        timing: WatchTiming,
         seed: u64,
         callback: impl FnMut(WatchEvent<T::View>),
     ) -> Infallible {
@@ -172,15 +173,15 @@ impl Cluster {
         }
     }
 
-    async fn open<T: Object>(&self, target: &Target, ask: &watch::Request) -> Result<Open, Error> {
-        let Target { path, list, watch } = target;
+    async fn open<T: Object>(&self, target: &WatchedPath, ask: &watch::WatchRequest) -> Result<Open, Error> {
+        let WatchedPath { path, list, watch } = target;
         let events = |query: String| (watch.clone(), query, T::ACCEPT_EVENTS);
         let page = |query: String| (list.clone(), query, T::ACCEPT);
         let (permission, query, accept) = match ask {
-            watch::Request::StreamingList { timeout_seconds } => events(format!(
+            watch::WatchRequest::StreamingList { timeout_seconds } => events(format!(
                 "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}"
             )),
-            watch::Request::Watch { from, timeout_seconds } => {
+            watch::WatchRequest::Watch { from, timeout_seconds } => {
                 let from: String = url::form_urlencoded::byte_serialize(from.as_bytes()).collect();
                 events(format!(
                     "?watch=1&allowWatchBookmarks=true&timeoutSeconds={timeout_seconds}&resourceVersion={from}"
@@ -188,13 +189,15 @@ impl Cluster {
             }
             // Without a resourceVersion a list is consistent (Kubernetes documentation, "Kubernetes API
             // Concepts", Resource versions).
-            watch::Request::Page { token } => page(list::page_query(token.as_deref())),
-            watch::Request::Unpaged => page(String::new()),
+            watch::WatchRequest::Page { token } => page(list::page_query(token.as_deref())),
+            watch::WatchRequest::Unpaged => page(String::new()),
         };
         let request = self.request(path, permission);
         let mut response = self.get(request.clone(), &format!("{path}{query}"), accept).await?;
         match (ask, EventReader::from_encoding(response.encoding)) {
-            (watch::Request::Page { .. } | watch::Request::Unpaged, _) => Ok(Open::Page(request, response)),
+            (watch::WatchRequest::Page { .. } | watch::WatchRequest::Unpaged, _) => {
+                Ok(Open::Page(request, response))
+            }
             (_, Some(reader)) => Ok(Open::Stream(Stream { request, response, reader })),
             (_, None) => {
                 Err(list::unknown_encoding(self, &request, &mut response.body, self.timeouts().frame).await)
@@ -204,7 +207,7 @@ impl Cluster {
 }
 
 impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
-    fn new(cluster: &'a Cluster, target: Target, mut watch: Watch, callback: F) -> Self {
+    fn new(cluster: &'a Cluster, target: WatchedPath, mut watch: Watch, callback: F) -> Self {
         let step = watch.start(Instant::now());
         let listener = Listener::new(callback, Instant::now());
         let mut driver = Self { cluster, target, watch, step, open: Open::Nothing, listener };
@@ -218,7 +221,7 @@ impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
         // Reads of a list are not paused.
         let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
         let read = match &self.step.action {
-            Action::Send(request) => {
+            WatchAction::Send(request) => {
                 listener.flush(watch.contact(), Instant::now());
                 // Closes the previous response before the next request.
                 drop(std::mem::replace(open, Open::Nothing));
@@ -227,7 +230,7 @@ impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
                     Outcome::ResponseStarted
                 })
             }
-            Action::Read { timeout } => match open {
+            WatchAction::Read { timeout } => match open {
                 Open::Nothing => Ok(Outcome::Ended),
                 Open::Page(request, response) => {
                     let each = |object| listener.send(WatchEvent::Applied(object));
@@ -235,7 +238,7 @@ impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
                 }
                 Open::Stream(stream) => stream.read::<T>(*timeout, watch.contact(), listener).await,
             },
-            Action::Wait(pause) => {
+            WatchAction::Wait(pause) => {
                 listener.flush(watch.contact(), Instant::now());
                 drop(std::mem::replace(open, Open::Nothing));
                 sleep(*pause).await;
@@ -302,7 +305,6 @@ impl Stream {
 }
 
 impl Outcome {
-    /// The input for the state machine.
     fn input(&self) -> Input<'_> {
         match self {
             Self::ResponseStarted => Input::ResponseStarted,
@@ -310,15 +312,15 @@ impl Outcome {
                 Input::Page { token: &metadata.continue_token, resource_version: &metadata.resource_version }
             }
             Self::Event(EventMeta::Object(change, resource_version)) => Input::Event(match change {
-                Change::Added => watch::Event::Added { resource_version },
-                Change::Modified => watch::Event::Modified { resource_version },
-                Change::Deleted => watch::Event::Deleted { resource_version },
+                ObjectChange::Added => watch::StreamEvent::Added { resource_version },
+                ObjectChange::Modified => watch::StreamEvent::Modified { resource_version },
+                ObjectChange::Deleted => watch::StreamEvent::Deleted { resource_version },
             }),
             Self::Event(EventMeta::Bookmark { resource_version, initial_events_end }) => {
                 let initial_events_end = *initial_events_end;
-                Input::Event(watch::Event::Bookmark { resource_version, initial_events_end })
+                Input::Event(watch::StreamEvent::Bookmark { resource_version, initial_events_end })
             }
-            Self::Event(EventMeta::Error(status)) => Input::Event(watch::Event::Error {
+            Self::Event(EventMeta::Error(status)) => Input::Event(watch::StreamEvent::Error {
                 code: u16::try_from(status.code).unwrap_or_default(),
                 reason: &status.reason,
                 retry_after: retry_after(status),

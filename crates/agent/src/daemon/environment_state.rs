@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::metrics::{self, Metrics};
 use super::timing::TrackDeparted;
-use super::watch_state::{Target, WatchState};
+use super::watch_state::{WatchState, WatchTarget};
 use crate::EnvironmentConfig;
 use crate::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
 use crate::live::departed_pods::{DepartedPods, Limits};
@@ -16,7 +16,6 @@ use crate::live::departure::{Departure, Revision};
 use crate::live::live_set::{LiveSet, Tally};
 use model::NamespaceName;
 
-/// State of one environment.
 pub(super) struct EnvironmentState {
     pub(super) config: EnvironmentConfig,
     /// Indices of the watches that cover its namespaces.
@@ -32,7 +31,6 @@ pub(super) struct EnvironmentState {
     pub(super) reports: ReportState,
 }
 
-/// Result of an environment's reports.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReportState {
     pub(super) last_accepted: Option<SystemTime>,
@@ -49,8 +47,8 @@ impl EnvironmentState {
         let selection = &config.selection;
         let departed_pods = DepartedPods::new(Limits::default());
         let is_needed = |watch: &WatchState| match &watch.target {
-            Target::Pods(scope) => scope.as_ref().is_none_or(|name| selection.selects(name.as_str())),
-            Target::Namespaces => selection.has_label_selector(),
+            WatchTarget::Pods(scope) => scope.as_ref().is_none_or(|name| selection.selects(name.as_str())),
+            WatchTarget::Namespaces => selection.has_label_selector(),
         };
         let needed = watches.iter().enumerate().filter(|(_, watch)| is_needed(watch));
         Self {

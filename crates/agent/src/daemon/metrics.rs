@@ -88,7 +88,6 @@ pub(super) struct EventLabel {
 }
 
 impl Metrics {
-    /// Creates and registers the metrics.
     pub(super) fn new(registry: &mut Registry) -> Self {
         let registry = registry.sub_registry_with_prefix(PREFIX).sub_registry_with_prefix("agent");
         let report_seconds = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);

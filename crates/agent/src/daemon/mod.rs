@@ -1,8 +1,11 @@
 //! The agent as a daemon: watches pods and reports each environment on change and by heartbeat.
 //!
 //! Run by `cli` until a signal. Each watch and each environment has its own task; `Shared` connects them.
-//! All decisions are made in `domain`: the next request (`watch`), when to report (`cadence`), and which
+//! All decisions are made in `live`: the next request (`watch`), when to report (`cadence`), and which
 //! ended pods to report (`departed_pods`).
+//!
+//! One thread runs all tasks. The first signal stops the watches; then the reporters send a last report. A panic in any
+//! task has the same effect, and a live set that may be inconsistent is not reported.
 
 mod environment_state;
 mod health;
@@ -21,12 +24,12 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use self::timing::{Timing, TrackDeparted};
+pub use self::timing::{DaemonTiming, TrackDeparted};
 
 use self::health::Health;
-use self::reporter::Reporter;
+use self::reporter::EnvironmentReporter;
 use self::shared::Shared;
-use self::watch_state::Target;
+use self::watch_state::WatchTarget;
 use super::Plan;
 use crate::cluster::Cluster;
 use crate::live::selection::{Scope, TooManyNamespaces};
@@ -37,7 +40,6 @@ use runtime::{admin, metrics as registry};
 /// Logged at the first signal.
 pub const SHUTTING_DOWN: &str = "shutting down: sending unreported changes first";
 
-/// Bounds of the listener for probes and scrapes.
 const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(10),
     stall: Duration::from_secs(10),
@@ -46,29 +48,21 @@ const BOUNDS: Bounds = Bounds {
     drain: Duration::from_secs(1),
 };
 
-/// Inputs of the daemon.
 pub struct Setup {
-    /// Environments and containers to report.
     pub plan: Plan,
-    /// Source of the pods.
     pub cluster: Cluster,
-    /// Client of the compliance service.
     pub client: Client,
     /// Listener for probes and metrics.
     pub listener: Option<TcpListener>,
-    /// Whether departed pods are reported.
     pub track_departed: TrackDeparted,
-    /// Durations.
-    pub timing: Timing,
+    pub timing: DaemonTiming,
 }
 
 /// The daemon failed to start, or one of its tasks ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Too many namespaces are named.
     #[error("failed to watch pods")]
     Scope(#[source] TooManyNamespaces),
-    /// The listener has no local address.
     #[error("failed to read the address of the listener for probes and metrics")]
     Address(#[source] std::io::Error),
     /// A task panicked; the log has the message.
@@ -103,10 +97,10 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         let timing = timing.watch.clone();
         watching.spawn(async move {
             match target {
-                Target::Pods(scope) => {
+                WatchTarget::Pods(scope) => {
                     cluster.watch_pods(scope.as_ref(), timing, seed(), |event| shared.apply(n, event)).await
                 }
-                Target::Namespaces => {
+                WatchTarget::Namespaces => {
                     cluster.watch_namespaces(timing, seed(), |event| shared.apply_namespace(n, event)).await
                 }
             };
@@ -119,7 +113,8 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         timing.reminder_interval,
     ));
     for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
-        let reporter = Reporter::new(Arc::clone(&shared), n, name, client.clone(), &timing, seed());
+        let reporter =
+            EnvironmentReporter::new(Arc::clone(&shared), n, name, client.clone(), &timing, seed());
         reporting.spawn(reporter.run(ending.clone()));
     }
 
@@ -147,13 +142,12 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     outcome
 }
 
-/// Logs the effective configuration.
 fn log_configuration(
     plan: &Plan,
     scope: &Scope,
     cluster: &Cluster,
     client: &Client,
-    timing: &Timing,
+    timing: &DaemonTiming,
     track_departed: TrackDeparted,
     address: Option<SocketAddr>,
 ) {

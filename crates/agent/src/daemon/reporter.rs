@@ -1,6 +1,6 @@
 //! The task of one environment: carries out the steps of its cadence and logs their results.
 //!
-//! Started by `daemon`. When and why to report is decided in `domain::live::cadence`.
+//! Started by `daemon`. When and why to report is decided in `live::cadence`.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::metrics;
 use super::shared::{Composed, Shared};
-use super::timing::Timing;
+use super::timing::DaemonTiming;
 use crate::live::cadence::{
-    BeginResult, Cadence, Draft, Failure, SendReason, Step, UploadResult, WithholdReason,
+    BeginResult, Cadence, Draft, SendReason, Step, UploadFailure, UploadResult, WithholdReason,
 };
 use crate::live::confirmation;
 use crate::live::departure::Revision;
@@ -30,7 +30,7 @@ use model::{EnvironmentName, pluralize};
 use runtime::error_causes;
 
 /// The task of one environment.
-pub(super) struct Reporter {
+pub(super) struct EnvironmentReporter {
     shared: Arc<Shared>,
     n: usize,
     name: EnvironmentName,
@@ -51,7 +51,6 @@ pub(super) struct Reporter {
 
 type Upload = Pin<Box<dyn Future<Output = Result<Accepted, client::Error>> + Send>>;
 
-/// A report in flight.
 struct Flight {
     upload: Upload,
     reason: SendReason,
@@ -62,13 +61,13 @@ struct Flight {
     tally: Tally,
 }
 
-impl Reporter {
+impl EnvironmentReporter {
     pub(super) fn new(
         shared: Arc<Shared>,
         n: usize,
         name: EnvironmentName,
         client: Client,
-        timing: &Timing,
+        timing: &DaemonTiming,
         seed: u64,
     ) -> Self {
         Self {
@@ -163,11 +162,11 @@ impl Reporter {
             Err(error) => {
                 let retry_after = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
                 let failure = match &error {
-                    error if error.is_transient() => Failure::Transient,
+                    error if error.is_transient() => UploadFailure::Transient,
                     client::Error::Answered { status, .. } if *status == StatusCode::PAYLOAD_TOO_LARGE => {
-                        Failure::TooLarge
+                        UploadFailure::TooLarge
                     }
-                    _ => Failure::Permanent,
+                    _ => UploadFailure::Permanent,
                 };
                 self.cadence.finish(UploadResult::Failed { failure, retry_after }, now);
                 self.failed(&error, now);

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 use super::environment_state::{EnvironmentState, ReportState};
 use super::metrics::{self, Metrics};
-use super::timing::{Timing, TrackDeparted};
-use super::watch_state::{Target, WatchState};
+use super::timing::{DaemonTiming, TrackDeparted};
+use super::watch_state::{WatchState, WatchTarget};
 use crate::cluster::{EventType, PodName, Unreadable, WatchEvent};
 use crate::live::cadence::{Knowledge, View};
 use crate::live::confirmation::{Emptiness, Existence, Withheld};
@@ -26,7 +26,6 @@ use crate::{EnvironmentConfig, Plan, intake};
 use client::Client;
 use model::NamespaceName;
 
-/// The shared state and its notifications.
 pub(super) struct Shared {
     state: Mutex<State>,
     /// Wakes the reporter of each environment.
@@ -50,7 +49,6 @@ pub(super) struct State {
 /// Maximum number of departed pods of namespaces whose labels are not known; the oldest are dropped.
 const MAX_UNATTRIBUTED: usize = 1_000;
 
-/// The content of a report.
 pub(super) struct Composed {
     pub(super) snapshot: Snapshot,
     /// Revision of the whole live set when the snapshot was taken.
@@ -64,7 +62,7 @@ impl Shared {
         scope: &Scope,
         client: Client,
         track_departed: TrackDeparted,
-        timing: &Timing,
+        timing: &DaemonTiming,
         registry: &mut Registry,
     ) -> Self {
         let selections = plan.environments.iter().map(|e| e.selection.clone()).collect();
@@ -72,11 +70,11 @@ impl Shared {
         let watches: Vec<WatchState> = match scope {
             Scope::Cluster => {
                 let by_labels = plan.environments.iter().any(|e| e.selection.has_label_selector());
-                let namespaces = by_labels.then_some(Target::Namespaces);
-                [Target::Pods(None)].into_iter().chain(namespaces).map(watch).collect()
+                let namespaces = by_labels.then_some(WatchTarget::Namespaces);
+                [WatchTarget::Pods(None)].into_iter().chain(namespaces).map(watch).collect()
             }
             Scope::Namespaces(names) => {
-                names.iter().cloned().map(Some).map(Target::Pods).map(watch).collect()
+                names.iter().cloned().map(Some).map(WatchTarget::Pods).map(watch).collect()
             }
         };
         let new = |config: &EnvironmentConfig| EnvironmentState::new(config, &watches, track_departed);
@@ -92,8 +90,7 @@ impl Shared {
         }
     }
 
-    /// The watched objects of each watch.
-    pub(super) fn targets(&self) -> Vec<Target> {
+    pub(super) fn targets(&self) -> Vec<WatchTarget> {
         self.lock().watches.iter().map(|watch| watch.target.clone()).collect()
     }
 
@@ -144,7 +141,7 @@ impl Shared {
         let mut state = self.lock();
         let state = &mut *state;
         let Some(watch) = state.watches.get_mut(n) else { return };
-        let Target::Pods(scope) = watch.target.clone() else { return };
+        let WatchTarget::Pods(scope) = watch.target.clone() else { return };
         let scope = scope.as_ref();
         let live_set = &mut state.live_set;
         match event {
@@ -224,7 +221,6 @@ impl Shared {
         }
     }
 
-    /// Waits until a list is complete.
     pub(super) async fn list_completed(&self) {
         self.list_completed.notified().await;
     }
@@ -270,7 +266,6 @@ impl Shared {
         (View { revision, knowledge, has_departed_pods }, withheld)
     }
 
-    /// Composes the content of a report.
     pub(super) fn compose(&self, n: usize, includes_departed_pods: bool) -> Composed {
         let state = self.lock();
         let departed_pods = state.environments.get(n).and_then(|e| e.departed_pods.as_ref());
@@ -289,19 +284,16 @@ impl Shared {
         }
     }
 
-    /// Number of unreported departed pods.
     pub(super) fn departed_pods(&self, n: usize) -> usize {
         self.lock().environments.get(n).and_then(|e| e.departed_pods.as_ref()).map_or(0, DepartedPods::len)
     }
 
-    /// Number of departed pods that were dropped.
     pub(super) fn dropped_pods(&self, n: usize) -> u64 {
         let state = self.lock();
         let departed_pods = state.environments.get(n).and_then(|e| e.departed_pods.as_ref());
         departed_pods.map_or(0, |departed_pods| departed_pods.counts().dropped)
     }
 
-    /// Updates the result of an environment's reports.
     pub(super) fn update_reports(&self, n: usize, update: impl FnOnce(&mut ReportState)) {
         if let Some(environment) = self.lock().environments.get_mut(n) {
             update(&mut environment.reports);
@@ -321,15 +313,14 @@ impl Shared {
         });
         let is_listed = |name: &NamespaceName| {
             let covers = |watch: &&WatchState| match &watch.target {
-                Target::Pods(scope) => scope.as_ref().is_none_or(|scope| scope == name),
-                Target::Namespaces => false,
+                WatchTarget::Pods(scope) => scope.as_ref().is_none_or(|scope| scope == name),
+                WatchTarget::Namespaces => false,
             };
             watches.iter().find(covers).is_some_and(|watch| watch.is_listed(live_set))
         };
         named.filter(|name| is_listed(name)).cloned().collect()
     }
 
-    /// Records the result of a lookup.
     pub(super) fn set_existence(&self, name: &NamespaceName, existence: Existence) {
         let mut state = self.lock();
         for (environment, changed) in state.environments.iter_mut().zip(&self.changed) {
@@ -340,7 +331,6 @@ impl Shared {
         }
     }
 
-    /// Sets the gauges.
     pub(super) fn measure(&self, now: Instant) {
         let state = self.lock();
         let rotations = &self.metrics.token_rotations;

@@ -16,32 +16,28 @@ pub enum TrackDeparted {
     Off,
 }
 
-/// Every duration of the daemon.
 #[derive(Debug, Clone)]
-pub struct Timing {
-    /// Durations of lists and watches.
-    pub watch: watch::Timing,
-    /// Durations of reports.
-    pub cadence: cadence::Timing,
+pub struct DaemonTiming {
+    pub watch: watch::WatchTiming,
+    pub cadence: cadence::CadenceTiming,
     /// Interval between lookups of a namespace that does not exist.
     pub lookup_interval: Duration,
-    /// Interval between log lines about a continuing failure.
     pub reminder_interval: Duration,
 }
 
-impl Default for Timing {
+impl Default for DaemonTiming {
     fn default() -> Self {
         let minute = Duration::from_mins(1);
         Self {
-            watch: watch::Timing::default(),
-            cadence: cadence::Timing::default(),
+            watch: watch::WatchTiming::default(),
+            cadence: cadence::CadenceTiming::default(),
             lookup_interval: minute,
             reminder_interval: minute,
         }
     }
 }
 
-impl Timing {
+impl DaemonTiming {
     /// The same timing with every duration divided by `factor`.
     #[must_use]
     pub fn scaled(self, factor: u32) -> Self {

@@ -14,19 +14,16 @@ use model::failure_log::{FailureLog, LogAction};
 use model::{NamespaceName, pluralize};
 use runtime::error_causes;
 
-/// The watched objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum WatchTarget {
     /// The pods of a namespace, or of the whole cluster.
     Pods(Option<NamespaceName>),
-    /// The labels of all namespaces.
     Namespaces,
 }
 
-/// State of one watch.
 #[derive(Debug)]
 pub(super) struct WatchState {
-    pub(super) target: Target,
+    pub(super) target: WatchTarget,
     pub(super) state: State,
     /// When the live set was last known to match the API server.
     pub(super) contact: Option<Instant>,
@@ -54,7 +51,7 @@ struct UnreadableWarnings {
 const MAX_IMMEDIATE_RETRIES: u32 = 3;
 
 impl WatchState {
-    pub(super) fn new(target: Target, reminder_interval: Duration) -> Self {
+    pub(super) fn new(target: WatchTarget, reminder_interval: Duration) -> Self {
         Self {
             target,
             state: State::Waiting,
@@ -72,8 +69,8 @@ impl WatchState {
     /// Whether its first list is complete.
     pub(super) fn is_listed(&self, live_set: &LiveSet) -> bool {
         match &self.target {
-            Target::Pods(scope) => live_set.is_listed(scope.as_ref()),
-            Target::Namespaces => live_set.are_namespaces_listed(),
+            WatchTarget::Pods(scope) => live_set.is_listed(scope.as_ref()),
+            WatchTarget::Namespaces => live_set.are_namespaces_listed(),
         }
     }
 
@@ -94,7 +91,7 @@ impl WatchState {
         let RelistDiff { added, changed, removed } = diff;
         if !was_listed {
             let watch = self.label();
-            if self.target == Target::Namespaces {
+            if self.target == WatchTarget::Namespaces {
                 tracing::info!(
                     watch,
                     namespaces = added,
@@ -121,7 +118,6 @@ impl WatchState {
         self.contact = Some(at);
     }
 
-    /// Records an event of the watch.
     pub(super) fn record_event(&mut self, now: Instant) {
         self.immediate_retries = 0;
         self.log_recovery(State::Watching, now);
@@ -144,7 +140,6 @@ impl WatchState {
         if state == State::Watching { &mut self.watch_failures } else { &mut self.list_failures }
     }
 
-    /// Records a restart of the watch.
     pub(super) fn record_restart(&mut self, reason: RestartReason, metrics: &Metrics) {
         self.is_routine = reason == RestartReason::Relist && self.last_failure().is_none();
         let label = metrics::RestartLabels { watch: self.label().to_owned(), reason: reason.as_str() };
@@ -213,8 +208,8 @@ impl WatchState {
     /// `cluster`, `namespaces`, or the namespace. Unambiguous, because a watch of the cluster is the only watch of pods.
     pub(super) fn label(&self) -> &str {
         match &self.target {
-            Target::Pods(scope) => scope.as_ref().map_or("cluster", NamespaceName::as_str),
-            Target::Namespaces => "namespaces",
+            WatchTarget::Pods(scope) => scope.as_ref().map_or("cluster", NamespaceName::as_str),
+            WatchTarget::Namespaces => "namespaces",
         }
     }
 
@@ -232,9 +227,9 @@ fn operation(state: State) -> &'static str {
 impl fmt::Display for WatchState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {
-            Target::Pods(None) => f.write_str("the cluster"),
-            Target::Pods(Some(name)) => write!(f, "the namespace \"{name}\""),
-            Target::Namespaces => f.write_str("the namespaces"),
+            WatchTarget::Pods(None) => f.write_str("the cluster"),
+            WatchTarget::Pods(Some(name)) => write!(f, "the namespace \"{name}\""),
+            WatchTarget::Namespaces => f.write_str("the namespaces"),
         }
     }
 }

@@ -15,7 +15,6 @@ pub enum Emptiness {
     Allowed,
 }
 
-/// Whether a namespace exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existence {
     /// A pod was seen in it, or the API server returned it.
@@ -28,10 +27,8 @@ pub enum Existence {
     NotInFile,
 }
 
-/// Observations of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Number of artifacts to report.
     pub artifacts: usize,
     /// Whether a pod in any phase was seen.
     pub has_pods: bool,
@@ -42,25 +39,20 @@ pub struct Facts {
 /// Why an environment is not reported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
-    /// A named namespace does not exist.
     #[error("the namespace \"{0}\" does not exist")]
     NoSuchNamespace(NamespaceName),
-    /// The file has no pod of a named namespace.
     #[error("the file has no pods in the namespace \"{0}\"")]
     NotInFile(NamespaceName),
     /// A named namespace has no pods and may not exist.
     #[error("the namespace \"{0}\" has no pods, and its existence cannot be verified")]
     Unconfirmed(NamespaceName),
-    /// The list of a namespace failed.
     #[error("failed to list the pods of the namespace \"{0}\"")]
     NotListed(NamespaceName),
-    /// The list of namespaces failed.
     #[error("failed to list the labels of namespaces")]
     NoLabels,
     /// There are only unreadable pods or namespaces.
     #[error("no artifacts; {0} listed pods or namespaces that may belong to the environment cannot be read")]
     Unreadable(u64),
-    /// The selected namespaces have no pods.
     #[error("no pods in {0}")]
     NoPods(String),
 }
@@ -80,7 +72,6 @@ impl Withheld {
         }
     }
 
-    /// Hint for the operator.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -20,7 +20,6 @@ pub struct Departure {
 }
 
 impl Revision {
-    /// The next revision.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)

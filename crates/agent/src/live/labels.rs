@@ -36,7 +36,6 @@ struct Requirement {
     is_negated: bool,
 }
 
-/// Invalid label selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid label selector \"{}\": {problem}; expected requirements such as team=a, env!=test, env in (prod,test), tier notin (db), team or !team, separated by commas",

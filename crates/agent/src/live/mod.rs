@@ -1,7 +1,6 @@
-//! The agent's part of the domain: from a pod of the API server to the bytes of a report.
+//! The agent's decisions: from a pod of the API server to the bytes of a report.
 //!
-//! `agent` and `cluster` call these modules. They never import [`evidence`](rules), the
-//! service's part; both parts share [`model`](model).
+//! `daemon`, `once` and `cluster` call these modules. Pure: no runtime, log, clock, file or socket.
 
 pub mod cadence;
 pub mod collapse;

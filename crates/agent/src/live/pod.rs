@@ -1,7 +1,8 @@
 //! The fields of a pod that supercargo reads.
 //!
 //! `cluster` decodes them from protobuf, JSON or YAML; `collapse` reads them. Environment variables,
-//! arguments, annotations and volumes other than images are never decoded.
+//! arguments, annotations and volumes other than images are never decoded. Text is bytes until it is converted: it need
+//! not be UTF-8.
 
 use model::{OwnerReference, Timestamp};
 
@@ -52,7 +53,6 @@ pub struct ContainerView {
 /// The three kinds of containers (Kubernetes documentation, "Pods"), and volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum ContainerKind {
-    /// A regular container.
     #[default]
     App,
     /// A container that runs first, or beside the others as a native sidecar.

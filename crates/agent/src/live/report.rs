@@ -1,7 +1,7 @@
 //! Serializes a report.
 //!
 //! The body is never in memory as a whole: it is generated once for its length and hash, and once more while
-//! `api` sends it. The same snapshot always yields the same bytes. Neighbors mostly share a workload, so
+//! `client` sends it. The same snapshot always yields the same bytes. Neighbors mostly share a workload, so
 //! their common bytes are serialized once and copied.
 
 use client::ReportBody;
@@ -29,7 +29,6 @@ pub struct Report {
     hash: u64,
 }
 
-/// The bytes of a report, in order.
 #[derive(Debug)]
 pub struct Chunks {
     snapshot: Snapshot,
@@ -85,13 +84,11 @@ impl Report {
         Self { snapshot, content_length: length as u64, hash: hasher.finish() }
     }
 
-    /// Number of artifacts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.snapshot.len()
     }
 
-    /// Whether there are no artifacts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.snapshot.is_empty()

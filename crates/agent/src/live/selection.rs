@@ -25,7 +25,6 @@ pub struct Selection {
     except_patterns: Vec<Regex>,
 }
 
-/// A namespace is both named and excluded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the namespace \"{0}\" is both named and excluded")]
 pub struct Contradiction(NamespaceName);
@@ -61,7 +60,6 @@ impl Selection {
         self.label_selector.is_some()
     }
 
-    /// The named namespaces.
     #[must_use]
     pub fn names(&self) -> &BTreeSet<NamespaceName> {
         &self.names
@@ -132,7 +130,6 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Too many namespaces are named to list them individually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} namespaces are named, but the agent watches at most {MAX_NAMESPACES} individually")]
 pub struct TooManyNamespaces(pub usize);

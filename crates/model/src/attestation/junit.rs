@@ -52,7 +52,6 @@ pub struct JunitResult {
 }
 
 impl JunitResult {
-    /// The sum of several results.
     #[must_use]
     pub fn sum(results: &[Self]) -> Self {
         let mut sum = Self::default();
@@ -79,7 +78,6 @@ impl JunitResult {
         self.failures.saturating_add(self.errors)
     }
 
-    /// Number of passed tests.
     #[must_use]
     pub fn passed(&self) -> u32 {
         self.total.saturating_sub(self.unsuccessful().saturating_add(self.skipped))

@@ -71,7 +71,6 @@ pub struct SentAttestation<T> {
 pub type JunitAttestation = SentAttestation<JunitFields>;
 
 impl AttestationFields {
-    /// The names of the fields.
     pub const NAMES: [&str; 10] = [
         "attestation_name",
         "origin_url",

@@ -16,11 +16,9 @@ use crate::escape::Escaped;
 pub struct Checkpoint {
     /// The name of the log: host and path of the service, and the organization.
     pub origin: String,
-    /// The end of the log.
     pub head: Head,
 }
 
-/// Text that is not a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid checkpoint: expected the lines origin, size and base64 hash, got \"{}\"", Escaped(.0))]
 pub struct InvalidCheckpoint(String);

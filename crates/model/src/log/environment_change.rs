@@ -21,19 +21,14 @@ pub struct EnvironmentChange {
     /// Start of the period without reports that the report ended, in microseconds of Unix time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_from: Option<i64>,
-    /// The artifacts that started.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub artifacts_started: BTreeSet<Fingerprint>,
-    /// The artifacts that ended.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub artifacts_ended: BTreeSet<EndedArtifact>,
-    /// The pods that started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_started: Option<RowsDigest>,
-    /// The pods that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_ended: Option<RowsDigest>,
-    /// The verdicts that started.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub verdicts_started: BTreeSet<StartedVerdict>,
     /// The artifacts whose previous verdict ended.
@@ -45,7 +40,6 @@ pub struct EnvironmentChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct NewSnapshot {
-    /// Its number.
     pub number: i64,
     /// The name of the token.
     pub reported_by: String,
@@ -59,25 +53,17 @@ pub struct NewSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct EndedArtifact {
-    /// The artifact.
     pub fingerprint: Fingerprint,
-    /// Its image name.
     pub name: String,
-    /// Its number of pods.
     pub pods: i64,
-    /// The first snapshot that contains it.
     pub first_snapshot: i64,
-    /// The last snapshot that contains it.
     pub last_snapshot: Option<i64>,
 }
 
-/// A verdict.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct StartedVerdict {
-    /// The artifact.
     pub fingerprint: Fingerprint,
-    /// The compliance of the artifact.
     pub compliance: String,
     /// Whether an allow-list entry allows it.
     pub is_allowed: bool,
@@ -116,11 +102,8 @@ impl RowsDigest {
 /// The record of a change of an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangeRecord<'a> {
-    /// The identifier of the environment.
     pub id: &'a str,
-    /// Its organization.
     pub organization: &'a str,
-    /// Its name.
     pub environment: &'a str,
     /// The time of the change, in microseconds of Unix time.
     pub at: i64,

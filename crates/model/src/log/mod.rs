@@ -39,9 +39,7 @@ pub struct Entry {
 pub struct NewEntry {
     /// When the change was made, in microseconds of Unix time.
     pub at: i64,
-    /// The kind of record.
     pub kind: Kind,
-    /// The identifier of the record.
     pub id: String,
     /// SHA-256 of the canonical JSON of the record.
     pub record_hash: Fingerprint,
@@ -51,7 +49,6 @@ pub struct NewEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "sqlx", derive(sqlx::FromRow))]
 pub struct Head {
-    /// Number of entries.
     pub size: i64,
     /// Hash of the last entry; zero for an empty log.
     pub hash: Fingerprint,
@@ -65,7 +62,6 @@ words! {
         Start "start",
         /// A report, or changed verdicts of an environment.
         Environment "environment",
-        /// An attestation.
         Attestation "attestation",
         /// The report of an artifact.
         Artifact "artifact",
@@ -73,7 +69,6 @@ words! {
         ImageIndex "image-index",
         /// An entry of the audit log.
         Audit "audit",
-        /// A version of a policy.
         PolicyVersion "policy-version",
         /// The end of a version of a policy.
         PolicyVersionEnd "policy-version-end",
@@ -95,11 +90,8 @@ words! {
         TemplateEnd "template-end",
         /// The repositories and images that a flow owns.
         Ownership "ownership",
-        /// The end of an ownership.
         OwnershipEnd "ownership-end",
-        /// A token.
         Token "token",
-        /// The end of a token.
         TokenEnd "token-end",
         /// A new or changed repository.
         Repository "repository",
@@ -119,10 +111,8 @@ impl Kind {
 }
 
 impl Head {
-    /// The end of an empty log.
     pub const EMPTY: Self = Self { size: 0, hash: Fingerprint::ZERO };
 
-    /// Appends an entry.
     pub fn append(&mut self, new: NewEntry) -> Entry {
         let NewEntry { at, kind, id, record_hash } = new;
         let sequence = self.size.saturating_add(1);
@@ -185,9 +175,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Attached files.
     pub const ATTACHMENTS: &str = "attachments";
-    /// The audit log.
     pub const AUDIT: &str = "audit";
 
     /// The subject of the history of an environment.
@@ -206,20 +194,17 @@ impl Removal {
         }
     }
 
-    /// The identifier of the entry.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}", self.subject, self.before)
     }
 
-    /// From the identifier of an entry.
     #[must_use]
     pub fn parse(id: &str) -> Option<Self> {
         let (subject, before) = id.rsplit_once('/')?;
         Some(Self { subject: subject.to_owned(), before: before.parse().ok()? })
     }
 
-    /// The record of the entry.
     #[must_use]
     pub fn record(&self) -> Value {
         json!({"subject": self.subject, "before": self.before})

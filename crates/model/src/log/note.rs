@@ -1,4 +1,4 @@
-//! Signed notes (C2SP, signed-note): a text, an empty line, and signature lines. `process::signing` signs and verifies.
+//! Signed notes (C2SP, signed-note): a text, an empty line, and signature lines. `runtime::signing` signs and verifies.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,22 +26,17 @@ pub enum PublicKey {
 pub struct Note {
     /// The signed text, with its final newline.
     pub text: String,
-    /// The signatures.
     pub signatures: Vec<Signature>,
 }
 
 /// A signature line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// The name of the key.
     pub name: String,
-    /// The identifier of the key.
     pub key_id: [u8; 4],
-    /// The signature.
     pub bytes: Vec<u8>,
 }
 
-/// Text that is not a note.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid signature line \"{}\": expected \"\u{2014} NAME BASE64\"", Escaped(.0))]
 pub struct InvalidNote(String);
@@ -76,7 +71,6 @@ impl Note {
         Ok(Self { text: format!("{text}\n"), signatures: signatures.collect::<Result<_, _>>()? })
     }
 
-    /// The note as text.
     #[must_use]
     pub fn format(&self) -> String {
         let mut note = self.text.clone();

@@ -14,10 +14,8 @@ use super::policy::resolution::PolicyEvaluation;
 use model::reason::Reason;
 use model::{EnvironmentName, Fingerprint, Timestamp};
 
-/// The status of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentStatus {
-    /// The running artifacts.
     pub artifacts: BTreeMap<Fingerprint, RunningArtifact>,
     /// The environment's compliance by its last report. Silence is not considered here, see `validity`.
     pub compliance: Compliance,
@@ -25,21 +23,16 @@ pub struct EnvironmentStatus {
     pub absence: Option<Reason>,
 }
 
-/// A running artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningArtifact {
-    /// What was reported of it.
     pub reported: ReportedArtifact,
-    /// Its verdict.
     pub verdict: Verdict,
 }
 
 /// The compliance of an artifact, with reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The compliance.
     pub compliance: Compliance,
-    /// Whether the artifact is allow-listed.
     pub is_allowed: bool,
     /// Why the artifact is not compliant, or who allow-listed it.
     pub reasons: Vec<Reason>,
@@ -51,7 +44,6 @@ pub type ReportedArtifacts = BTreeMap<Fingerprint, ReportedArtifact>;
 /// An artifact without a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportedArtifact {
-    /// The image's name.
     pub name: String,
     /// Number of pods; 0 if they were not counted.
     pub pods: i64,
@@ -84,11 +76,8 @@ impl Verdict {
 /// The result of an evaluation of all artifacts of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The status.
     pub status: EnvironmentStatus,
-    /// The artifacts by compliance.
     pub counts: ComplianceCounts,
-    /// When the status expires.
     pub expiry: Expiry,
     /// The number that the next drop of the number of artifacts is compared with.
     pub reference: Option<u32>,
@@ -111,7 +100,6 @@ pub struct Requirements<'a> {
     pub environment: Option<&'a EnvironmentName>,
     /// Its policies. An artifact must fulfill all of them.
     pub policies: &'a [Arc<Policy>],
-    /// Its allow-list.
     pub allowed: &'a AllowList,
 }
 
@@ -130,7 +118,6 @@ impl Expiry {
 /// The result of each requirement for one artifact.
 #[derive(Debug)]
 pub struct Assessment<'a> {
-    /// The results of the policies.
     pub policies: Vec<PolicyEvaluation<'a>>,
     /// The valid entries of the allow-list.
     pub allowed: Vec<&'a AllowListEntry>,
@@ -164,7 +151,6 @@ impl<'a> Requirements<'a> {
 }
 
 impl Assessment<'_> {
-    /// The verdict, and its expiry.
     #[must_use]
     pub fn verdict(&self) -> (Verdict, Expiry) {
         let Self { policies: evaluated, allowed } = self;

@@ -1,6 +1,7 @@
 //! Identities of issuers (OIDC): which claims a token needs, and the permissions that rules derive from them.
 //!
-//! The service calls it after it has verified the signature of a token. Pure: time is an argument.
+//! The service calls it after it has verified the signature of a token. Pure: time is an argument, so claims are checked
+//! here, and not by jsonwebtoken, which reads the system's clock.
 
 mod person;
 
@@ -77,7 +78,6 @@ pub struct Claims(pub Map<String, Value>);
 /// Why a token of an issuer is rejected. The messages quote nothing of the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not a signed JWT.
     #[error("it is not a JWT: expected three parts, with JSON objects as header and claims")]
     Malformed,
     /// Larger than a token needs to be.
@@ -89,24 +89,19 @@ pub enum TokenError {
     /// The header requires an extension (RFC 7515, section 4.1.11).
     #[error("its header requires extensions (\"crit\"), and none is supported")]
     Extension,
-    /// No issuer of the organization.
     #[error("its claim \"iss\" is not the URL of an issuer of this organization")]
     UnknownIssuer,
-    /// No key of the issuer fits.
     #[error(
         "the issuer has no key with the key ID and algorithm of the token; new keys of an issuer are in effect within a minute"
     )]
     UnknownKey,
-    /// The signature does not match.
     #[error("its signature is invalid")]
     Signature,
     /// A claim is missing, or has an unexpected type or value.
     #[error("its claim \"{0}\" is missing or invalid: expected {expected}", expected = expected(.0))]
     Claim(&'static str),
-    /// For others.
     #[error("it is for another audience: expected \"{}\"", Escaped(.0))]
     Audience(String),
-    /// Past `exp`.
     #[error("it has expired")]
     Expired,
     /// Before `nbf` or `iat`.
@@ -115,7 +110,6 @@ pub enum TokenError {
     /// An ID token for another sign-in.
     #[error("it is for another sign-in: its claim \"nonce\" differs")]
     Nonce,
-    /// No rule of the issuer.
     #[error("no rule of the issuer \"{}\" matches its claims", Escaped(.0))]
     NoRule(String),
 }
@@ -173,7 +167,6 @@ impl Claims {
         self.text("sub").filter(is_valid).ok_or(TokenError::Claim("sub"))
     }
 
-    /// When the token expires.
     #[must_use]
     pub fn expiry(&self) -> Option<Timestamp> {
         self.time("exp").ok().flatten()

@@ -17,7 +17,6 @@ const MAX_EMAIL: usize = 254;
 /// A person who signed in. The session has nothing else of the ID token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Person {
-    /// The organization.
     pub organization: String,
     /// Name of the issuer.
     pub issuer: String,

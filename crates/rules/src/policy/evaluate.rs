@@ -18,7 +18,6 @@ use model::Timestamp;
 use model::reason::Code;
 
 impl Policy {
-    /// Evaluates the policy for an artifact.
     #[must_use]
     pub fn evaluate<'a>(&'a self, facts: &Facts<'a>, now: Timestamp) -> PolicyEvaluation<'a> {
         let mut expires_at: Option<Timestamp> = None;

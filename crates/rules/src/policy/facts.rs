@@ -12,17 +12,13 @@ use model::{EnvironmentName, Fingerprint, ListedManifest, Timestamp};
 pub struct Facts<'a> {
     /// The environment; `None` if the policies are evaluated for none, so that only approvals for all environments count.
     pub environment: Option<&'a EnvironmentName>,
-    /// The image's name.
     pub name: &'a str,
-    /// The artifact.
     pub fingerprint: &'a Fingerprint,
     /// The namespaces in which it runs.
     pub namespaces: &'a [String],
-    /// Its evidence.
     pub evidence: &'a Evidence,
 }
 
-/// The evidence for an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
     /// The flows that hold the artifact: it was attested or reported there.
@@ -38,12 +34,9 @@ pub struct Evidence {
     pub platform: Option<String>,
 }
 
-/// The evidence of one flow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlowEvidence {
-    /// The flow's tags.
     pub tags: Arc<BTreeMap<String, String>>,
-    /// The latest attestations by name.
     pub attestations: BTreeMap<String, AttestationEvidence>,
     /// The trail of its latest report, and those of other digests of the image; only if a policy needs them.
     pub trails: Vec<TrailEvidence>,
@@ -129,10 +122,8 @@ pub fn relate(
     }
 }
 
-/// A trail of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailEvidence {
-    /// Its name.
     pub name: String,
     /// Whether it complies with the template of its flow.
     pub is_compliant: bool,
@@ -141,11 +132,8 @@ pub struct TrailEvidence {
 /// The latest attestation of a flow and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttestationEvidence {
-    /// Its type.
     pub kind: String,
-    /// Whether it passes.
     pub passes: bool,
-    /// When it was recorded.
     pub created_at: Timestamp,
     /// Number of tests that ran; 0 unless a policy limits the number of tests.
     pub tests: u32,
@@ -162,7 +150,6 @@ pub struct ApprovalEvidence {
     pub environment: Option<EnvironmentName>,
     /// The name of the token that made it, or `issuer/subject`; `None` if the bootstrap file declares it.
     pub created_by: Option<String>,
-    /// The persons who approved it.
     pub approvers: Vec<String>,
 }
 
@@ -170,23 +157,17 @@ pub struct ApprovalEvidence {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllowList(pub Vec<AllowListEntry>);
 
-/// An entry of an allow-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowListEntry {
-    /// The artifacts.
     pub subject: AllowListSubject,
-    /// Why they are allowed.
     pub reason: String,
-    /// The author of the entry.
     pub author: String,
     /// Expiry time; `None` for never.
     pub until: Option<Timestamp>,
 }
 
-/// The artifacts of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowListSubject {
-    /// One artifact.
     Artifact(Fingerprint),
     /// The artifacts that run under a name without tag and digest, such as `registry.k8s.io/**`.
     Image(Pattern),

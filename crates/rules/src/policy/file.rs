@@ -17,26 +17,20 @@ pub const MAX_RULES: usize = 100;
 /// The end of `_schema`: the version of the format.
 const SCHEMA_END: &str = "/v1";
 
-/// An invalid policy file.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPolicy {
-    /// The file is too large.
     #[error("the policy file is too large: expected at most {MAX_FILE} bytes, got {0}")]
     TooLarge(usize),
     /// A syntax error, or a key with an unexpected type.
     #[error("invalid policy file at {}: {}", Escaped(key), Escaped(&source.to_string()))]
     Yaml {
-        /// Path of the key.
         key: String,
         /// The problem, with its line.
         source: Box<serde_saphyr::Error>,
     },
-    /// An invalid value.
     #[error("invalid policy file at {}: {}", Escaped(key), Escaped(problem))]
     Value {
-        /// Path of the key.
         key: String,
-        /// The problem.
         problem: String,
     },
 }

@@ -24,7 +24,6 @@ pub const MAX_POLICIES: usize = 10;
 /// The requirements for each artifact of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Name and version.
     pub name: PolicyVersion,
     /// The rules. The artifact must satisfy each that applies to it.
     pub rules: Vec<Rule>,
@@ -32,7 +31,6 @@ pub struct Policy {
     pub is_exact: bool,
 }
 
-/// A version of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyVersion {
     /// The policy's name, unique in its organization.

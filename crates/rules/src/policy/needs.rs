@@ -6,21 +6,15 @@ use super::Policy;
 use super::rule::{AttestationRule, Rule};
 use model::FlowName;
 
-/// The facts that policies need.
 #[expect(clippy::struct_excessive_bools, reason = "each kind of fact is read or not")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs<'a> {
-    /// The latest attestations.
     pub latest: LatestNeeded<'a>,
-    /// The tags of flows.
     pub tags: bool,
-    /// The compliance of trails.
     pub trails: bool,
     /// The numbers of tests of attestations with these flows (`None`: any) and names (`None`: any).
     pub test_counts: BTreeSet<(Option<&'a str>, Option<&'a str>)>,
-    /// Approvals.
     pub approvals: bool,
-    /// The authors of commits.
     pub authors: bool,
     /// The namespaces in which artifacts run.
     pub namespaces: bool,
@@ -28,17 +22,13 @@ pub struct Needs<'a> {
     pub related: bool,
 }
 
-/// The latest attestations that policies need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LatestNeeded<'a> {
     /// Only those with one of these flows and one of these names.
     Of {
-        /// Flows.
         flows: BTreeSet<&'a str>,
-        /// Names.
         names: BTreeSet<&'a str>,
     },
-    /// All.
     All,
 }
 

@@ -8,7 +8,6 @@ use model::reason::{Code, Reason, RuleReference};
 /// The result of a policy for one artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyEvaluation<'a> {
-    /// The policy.
     pub policy: &'a Policy,
     /// The results of its rules, in the order of the policy.
     pub rules: Vec<RuleEvaluation<'a>>,
@@ -19,9 +18,7 @@ pub struct PolicyEvaluation<'a> {
 /// The result of a rule for one artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleEvaluation<'a> {
-    /// The rule.
     pub rule: &'a Rule,
-    /// The result.
     pub outcome: Outcome,
     /// The result in each flow and trail.
     pub resolutions: Vec<Resolution<'a>>,
@@ -34,7 +31,6 @@ pub struct RuleEvaluation<'a> {
 pub enum Outcome {
     /// The rule does not apply to the artifact.
     Ignored,
-    /// The artifact satisfies the rule.
     Satisfied,
     /// The artifact does not satisfy the rule.
     NotSatisfied,
@@ -43,7 +39,6 @@ pub enum Outcome {
 /// The result of a rule in one flow and trail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'a> {
-    /// The result.
     pub code: Code,
     /// The flow; `None` if no flow holds the artifact, or the rule is not about a flow.
     pub flow: Option<&'a str>,
@@ -62,7 +57,6 @@ impl Outcome {
 }
 
 impl PolicyEvaluation<'_> {
-    /// Whether the artifact fulfills the policy.
     #[must_use]
     pub fn is_fulfilled(&self) -> bool {
         self.rules.iter().all(|rule| rule.outcome.is_fulfilled())

@@ -32,9 +32,7 @@ pub enum Rule {
     Provenance(FlowRule),
     /// The trails of the artifact must comply with the templates of their flows.
     TrailCompliance(FlowRule),
-    /// The artifact must have an attestation.
     Attestation(AttestationRule),
-    /// The artifact must be approved.
     Approval(ApprovalRule),
 }
 
@@ -42,7 +40,6 @@ pub enum Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowRule {
-    /// Whether it is required.
     #[serde(default)]
     pub required: bool,
     /// Artifacts and flows to which it does not apply.
@@ -77,7 +74,6 @@ impl TryFrom<Conditions> for Exception {
     }
 }
 
-/// A required attestation.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttestationRule {
@@ -93,7 +89,6 @@ pub struct AttestationRule {
     /// The condition in CEL, which [`checked`](Self::checked) moves to `condition`.
     #[serde(default, deserialize_with = "expression::deserialize_cel", skip_serializing)]
     when: Option<Condition>,
-    /// Whether it must pass.
     #[serde(default = "yes")]
     pub must_be_compliant: bool,
     /// The control that it is evidence for.
@@ -102,7 +97,6 @@ pub struct AttestationRule {
     /// The only flow whose attestations count; `None` for each flow that holds the artifact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flow: Option<FlowName>,
-    /// Maximum age.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -113,16 +107,13 @@ pub struct AttestationRule {
     /// Minimum number of tests that ran: all except skipped ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_tests: Option<u32>,
-    /// Maximum number of skipped tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_skipped: Option<u32>,
 }
 
-/// Required approvals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
-    /// Whether it is required.
     #[serde(default = "yes")]
     pub required: bool,
     /// Number of persons who must approve.
@@ -179,7 +170,6 @@ impl Rule {
         }
     }
 
-    /// The conditions of the rule.
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Condition> {
         let (exceptions, condition) = match self {
             Self::Provenance(rule) | Self::TrailCompliance(rule) => (rule.exceptions.as_slice(), None),

@@ -12,18 +12,14 @@ use model::Fingerprint;
 /// Changes of pods. A pod with another workload counts as ended and started.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PodChanges<'a, R> {
-    /// Ended pods.
     pub ended: Vec<R>,
-    /// Started pods.
     pub started: Vec<&'a Pod>,
 }
 
 /// Changes of artifacts by fingerprint. A moved tag alone ends and starts no artifact.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ArtifactChanges<'a> {
-    /// Ended artifacts.
     pub ended: BTreeSet<Fingerprint>,
-    /// Started artifacts.
     pub started: BTreeMap<Fingerprint, &'a ReportedArtifact>,
     /// Artifacts with another name, number of pods or namespaces.
     pub changed: BTreeMap<Fingerprint, &'a ReportedArtifact>,
@@ -41,7 +37,6 @@ pub fn compare_pods<R: Ord, S: BuildHasher>(
     PodChanges { ended, started }
 }
 
-/// Compares artifacts.
 #[must_use]
 pub fn compare_artifacts<'a>(
     running: &BTreeMap<Fingerprint, RunningArtifact>,

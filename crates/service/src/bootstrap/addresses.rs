@@ -11,7 +11,6 @@ use secrecy::SecretString;
 /// A target: its organization, the number of its action, and its name within the action.
 pub type TargetKey = (String, i64, String);
 
-/// The address of a target.
 #[derive(Debug, Clone)]
 pub enum Address {
     /// A webhook. Requests are signed with each of the secrets.
@@ -33,30 +32,21 @@ pub enum Address {
     },
     /// PagerDuty's Events API v2.
     PagerDuty {
-        /// The URL.
         url: SecretString,
         /// The integration key of a service.
         routing_key: SecretString,
     },
-    /// Mailboxes.
     Email {
-        /// The recipients.
         recipients: Vec<Mailbox>,
     },
 }
 
-/// The mail server.
 #[derive(Debug, Clone)]
 pub struct Smtp {
-    /// Host name of the server.
     pub host: String,
-    /// Port of the server.
     pub port: u16,
-    /// Encryption of the connection.
     pub tls: SmtpTls,
-    /// Sender.
     pub from: Mailbox,
-    /// User name and password.
     pub credentials: Option<(String, SecretString)>,
 }
 
@@ -78,9 +68,7 @@ pub enum SmtpTls {
 pub struct AddressBook {
     /// Certificate authorities, in addition to the system's.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// The mail server, if there is one.
     pub smtp: Option<Smtp>,
-    /// Address per target.
     pub targets: BTreeMap<TargetKey, Address>,
     /// Client secret per organization and issuer.
     pub client_secrets: BTreeMap<(String, String), SecretString>,
@@ -88,7 +76,6 @@ pub struct AddressBook {
     pub is_token_sign_in_off: bool,
 }
 
-/// The current address book.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(RwLock<Arc<AddressBook>>);
 

@@ -10,51 +10,32 @@ use model::escape::Escaped;
 /// Timeout for reading the file and its secrets.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A failure to apply a bootstrap file.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// The file cannot be read.
     #[error("failed to read the bootstrap file \"{}\"", escaped(.0))]
     Unreadable(PathBuf, #[source] io::Error),
     /// Reading the file, or a file that it refers to, takes too long: for example a pipe.
     #[error("failed to read the bootstrap file \"{}\" or a file that it refers to: timed out after {READ_TIMEOUT:?}", .0.display())]
     TooSlow(PathBuf),
-    /// The file is empty.
     #[error("the bootstrap file \"{}\" is empty", escaped(.0))]
     Empty(PathBuf),
     /// A syntax error, or a key with an unexpected type. The cause has the line.
     #[error("invalid bootstrap file \"{}\" at {}", escaped(.0), Escaped(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
-    /// An invalid value.
     #[error("invalid bootstrap file \"{}\": {key}: {why}", escaped(path))]
-    Value {
-        /// The file.
-        path: PathBuf,
-        /// The key of the value.
-        key: String,
-        /// The reason.
-        why: String,
-    },
+    Value { path: PathBuf, key: String, why: String },
     /// The database has this generation with different content.
     #[error(
         "the bootstrap file \"{}\" changed without a new generation ({generation}): increment `generation`",
         escaped(path)
     )]
-    Changed {
-        /// The file.
-        path: PathBuf,
-        /// Its generation.
-        generation: i64,
-    },
-    /// The database has a higher generation.
+    Changed { path: PathBuf, generation: i64 },
     #[error(
         "the bootstrap file \"{}\" has generation {generation}, but the database has generation {seen}: raise its generation above {seen}, or use the newest file",
         escaped(path)
     )]
     Outdated {
-        /// The file.
         path: PathBuf,
-        /// Its generation.
         generation: i64,
         /// The generation in the database.
         seen: i64,
@@ -62,12 +43,10 @@ pub enum BootstrapError {
     /// A number of a removed object is reused.
     #[error("invalid bootstrap file \"{}\": {conflict}", escaped(path))]
     NumberConflict {
-        /// The file.
         path: PathBuf,
         /// Which number, and what to do.
         conflict: String,
     },
-    /// The database failed.
     #[error("failed to apply the bootstrap file")]
     Store(#[from] store::Error),
 }

@@ -50,7 +50,6 @@ pub(crate) struct Smtp {
     pub(crate) password: Option<Reference>,
 }
 
-/// The JSON Schema of the file.
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(File).to_value()

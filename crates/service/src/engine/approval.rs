@@ -19,7 +19,6 @@ use rules::notification::{Cause, CauseKind};
 use store::Transaction;
 use store::approvals::{self, ApprovalContent};
 
-/// An approval to be recorded.
 #[derive(Default)]
 pub(crate) struct NewApproval {
     pub(crate) description: Text,
@@ -107,7 +106,8 @@ pub(crate) async fn approve(
     let done = if state == ApprovalState::Approved { "approved" } else { "requested approval of" };
     let place = environment.map_or("all environments", EnvironmentName::as_str);
     let change = format!("{done} {artifact} for {place}: approval {number} of the flow {flow}");
-    let approval = finish(evaluating, caller, organization, flow, (number, artifact), change, now).await?;
+    let changed = ChangedApproval { number, artifact, change };
+    let approval = finish(evaluating, caller, organization, flow, changed, now).await?;
     Ok((StatusCode::CREATED, approval))
 }
 
@@ -141,7 +141,15 @@ pub(crate) async fn withdraw(
     };
     store::approvals::withdraw(transaction, organization, flow.as_str(), number, &withdrawal).await?;
     let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target_artifact);
-    finish(evaluating, caller, organization, flow, (number, approval.target_artifact), change, now).await
+    let changed = ChangedApproval { number, artifact: approval.target_artifact, change };
+    finish(evaluating, caller, organization, flow, changed, now).await
+}
+
+struct ChangedApproval {
+    number: i64,
+    artifact: Fingerprint,
+    /// The entry in the audit log.
+    change: String,
 }
 
 /// Evaluates the artifact of a changed approval, records the change in the audit log and commits.
@@ -150,10 +158,10 @@ async fn finish(
     caller: &Caller,
     organization: &str,
     flow: &FlowName,
-    (number, artifact): (i64, Fingerprint),
-    change: String,
+    changed: ChangedApproval,
     now: Timestamp,
 ) -> Result<Approval, Problem> {
+    let ChangedApproval { number, artifact, change } = changed;
     let cause = Cause { kind: CauseKind::Approval, by: Some(caller.name.clone()) };
     evaluating.evaluate_attested(organization, &[artifact].into(), &guard::ALL, &cause).await?;
     let approval = find_approval(&mut evaluating.transaction, organization, flow, number).await?;

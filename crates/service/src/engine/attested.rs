@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use store::artifacts::image_indexes;
+use store::policies::evaluation_queue;
+use store::policies::verdicts;
 
 use sqlx::types::Uuid;
 
@@ -33,40 +36,23 @@ impl Evaluating<'_> {
         let attested = artifacts;
         let mut artifacts = attested.clone();
         artifacts.extend(related(
-            &store::artifacts::image_indexes::listed_manifests(&mut self.transaction, organization, attested)
-                .await?,
+            &image_indexes::listed_manifests(&mut self.transaction, organization, attested).await?,
         ));
         let artifacts = &artifacts;
         let limit = MAX_ARTIFACTS + 1;
-        let governed = store::policies::verdicts::governed_artifacts(
-            &mut self.transaction,
-            organization,
-            artifacts,
-            environments,
-            limit,
-        )
-        .await?;
+        let governed =
+            verdicts::governed_artifacts(&mut self.transaction, organization, artifacts, environments, limit)
+                .await?;
         if governed.len() > MAX_ARTIFACTS {
-            let names = store::policies::verdicts::governed_environments(
-                &mut self.transaction,
-                organization,
-                artifacts,
-                environments,
-            )
-            .await?;
+            let names =
+                verdicts::governed_environments(&mut self.transaction, organization, artifacts, environments)
+                    .await?;
             let names = names.iter().map(String::as_str);
             // An environment that was queued for these artifacts would be queued for them again.
             let is_divisible = *environments == guard::ALL && attested.len() <= MAX_ARTIFACTS;
             let attested = is_divisible.then_some(attested);
-            return store::policies::evaluation_queue::push(
-                &mut self.transaction,
-                organization,
-                names,
-                attested,
-                cause,
-                now,
-            )
-            .await;
+            return evaluation_queue::push(&mut self.transaction, organization, names, attested, cause, now)
+                .await;
         }
         // Only what runs: an attestation may name more artifacts.
         let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
@@ -101,34 +87,18 @@ impl Evaluating<'_> {
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, affected, _)| affected.environment.name.as_str());
         let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
-        store::policies::evaluation_queue::push(&mut self.transaction, organization, later, of, cause, now)
-            .await?;
+        evaluation_queue::push(&mut self.transaction, organization, later, of, cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
-        store::policies::evaluation_queue::push(
-            &mut self.transaction,
-            organization,
-            incomplete,
-            None,
-            cause,
-            now,
-        )
-        .await?;
+        evaluation_queue::push(&mut self.transaction, organization, incomplete, None, cause, now).await?;
         if evaluated.is_empty() {
             return Ok(());
         }
         let ids = evaluated.iter().map(|(id, ..)| *id);
-        let at = now.after(Some(
-            store::policies::verdicts::lock_environments(&mut self.transaction, organization, ids).await?,
-        ));
+        let at =
+            now.after(Some(verdicts::lock_environments(&mut self.transaction, organization, ids).await?));
         for (id, affected, (.., expiry)) in &evaluated {
             if affected.environment.is_in_progress {
-                store::policies::evaluation_queue::add_expiry(
-                    &mut self.transaction,
-                    organization,
-                    *id,
-                    *expiry,
-                )
-                .await?;
+                evaluation_queue::add_expiry(&mut self.transaction, organization, *id, *expiry).await?;
             }
         }
         let changes: Vec<_> = evaluated

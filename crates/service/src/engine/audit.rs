@@ -13,7 +13,6 @@ use store::{Error, Transaction};
 /// Interval between equal audit entries about sign-ins and refused requests.
 const REPEATED_AFTER: Duration = Duration::from_hours(1);
 
-/// The audit entries of a change.
 #[must_use = "audit entries must be recorded and logged"]
 pub(crate) struct Audit {
     actor: String,
@@ -22,7 +21,6 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Changes by the bootstrap file.
     pub(crate) fn from_bootstrap(generation: i64, changes: Vec<(String, String)>) -> Self {
         Self { actor: format!("bootstrap file, generation {generation}"), changes }
     }
@@ -55,7 +53,6 @@ impl Audit {
         Ok(true)
     }
 
-    /// Writes the entries.
     pub(crate) async fn record(&self, transaction: &mut Transaction, at: Timestamp) -> Result<(), Error> {
         store::audit::insert(transaction, &self.actor, &self.changes, at).await
     }

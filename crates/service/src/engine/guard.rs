@@ -8,6 +8,10 @@
 //! A report evaluates its environment. Any other transaction evaluates at most [`MAX_ARTIFACTS`] in [`MAX_ENVIRONMENTS`]:
 //! an attestation the attested artifacts ([`crate::engine::attested`]). Further ones, and changes that concern all artifacts of
 //! many environments, are queued ([`crate::engine::queue`]).
+//!
+//! Reports and queued evaluations share the locks. Attestations, changes of policies, the bootstrap file and the
+//! retention exclude all others: a report and an attestation that do not see each other could leave a verdict that
+//! matches neither, and the retention could remove a row that they rely on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -50,7 +54,6 @@ pub(crate) const ALL: RangeInclusive<Uuid> = Uuid::nil()..=Uuid::max();
 #[must_use = "the change is rolled back without a commit"]
 pub(crate) struct Evaluating<'a> {
     pub(crate) app: &'a App,
-    /// The transaction of the change.
     pub(crate) transaction: Transaction,
     triggers: Vec<Trigger>,
     queued: Queued,
@@ -65,7 +68,6 @@ pub(crate) struct Subject {
     pub(crate) environment: LockedEnvironment,
     /// The number of its current snapshot.
     pub(crate) snapshot: i64,
-    /// Its status before the change.
     pub(crate) before: EnvironmentStatus,
     /// The artifacts that run there after the change.
     pub(crate) seen: ReportedArtifacts,

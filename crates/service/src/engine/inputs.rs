@@ -38,7 +38,6 @@ impl Inputs {
         Ok(Self { policies, allowed, evidence })
     }
 
-    /// The requirements of one of the environments.
     pub(crate) fn requirements<'a>(&'a self, environment: &'a EnvironmentName) -> Requirements<'a> {
         let name = environment.as_str();
         Requirements {

@@ -9,7 +9,6 @@ use model::log::checkpoint::Checkpoint;
 use model::log::note::Note;
 use runtime::signing::{SigningError, SigningKey};
 
-/// Makes checkpoints and signs statements.
 #[derive(Debug, Clone)]
 pub(crate) struct LogSigner {
     /// The public URL without its scheme.

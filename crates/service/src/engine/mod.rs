@@ -1,7 +1,7 @@
 //! Evaluation of environments: verdicts, events and notifications that follow from a change, and the audit log.
 //!
 //! Reports, attestations, approvals, the bootstrap file and the expiry of allow-list entries call it in their transaction.
-//! `domain::evidence` decides; these modules read the evidence and record the result.
+//! `rules` decides; these modules read the evidence and record the result.
 
 pub(crate) mod log_signer;
 pub mod notify;

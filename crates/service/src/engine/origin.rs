@@ -20,10 +20,12 @@ pub(crate) async fn check<'a>(
     caller: &Caller,
     organization: &str,
     flow: &FlowName,
-    named: (Option<&RepositoryInfo>, Option<&GitCommit>),
+    repository: Option<&RepositoryInfo>,
+    commit: Option<&GitCommit>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<(Evaluating<'a>, Owned), Problem> {
-    let violation = match owned(&mut evaluating.transaction, organization, flow, named, artifacts).await? {
+    let transaction = &mut evaluating.transaction;
+    let violation = match owned(transaction, organization, flow, repository, commit, artifacts).await? {
         Ok(owned) => return Ok((evaluating, owned)),
         Err(violation) => violation,
     };
@@ -44,7 +46,8 @@ async fn owned(
     transaction: &mut Transaction,
     organization: &str,
     flow: &FlowName,
-    (repository, commit): (Option<&RepositoryInfo>, Option<&GitCommit>),
+    repository: Option<&RepositoryInfo>,
+    commit: Option<&GitCommit>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Result<Owned, OwnershipViolation>, Problem> {
     let declared = store::artifacts::provenance::ownerships(transaction, organization).await?;

@@ -11,7 +11,6 @@ use rules::policy::{Policy, PolicyVersion};
 use store::policies::EnvironmentPolicy;
 use store::{Error, Transaction};
 
-/// Maximum number of policies that are kept.
 const MAX_KEPT: usize = 1_000;
 
 /// Compiled policies by the identifier of their content.
@@ -36,7 +35,6 @@ impl Policies {
         compiled.collect()
     }
 
-    /// The current version of a policy.
     pub(crate) async fn current(
         &self,
         transaction: &mut Transaction,

@@ -25,7 +25,6 @@ use store::policies::evaluation_queue::QueuedEnvironment;
 /// Maximum number of queued environments that are read at a time.
 const MAX_QUEUED: usize = 100;
 
-/// Evaluates until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let every = app.limits.evaluation_interval;
     repeat(every, &shutdown, "evaluate queued environments", || drain(&app, &shutdown)).await;
@@ -229,7 +228,6 @@ impl Together {
     }
 }
 
-/// Updates the metrics of the queue.
 async fn measure(app: &App) -> Result<(), store::Error> {
     let backlog = store::policies::evaluation_queue::backlog(&mut app.site.store.read().await?).await?;
     let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));

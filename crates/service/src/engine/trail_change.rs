@@ -29,7 +29,8 @@ impl Evaluating<'_> {
     pub(crate) async fn evaluate_attestation(
         &mut self,
         organization: &str,
-        (trail, before): (Uuid, Option<bool>),
+        trail: Uuid,
+        before: Option<bool>,
         artifacts: &BTreeSet<Fingerprint>,
         cause: &Cause,
         now: Timestamp,

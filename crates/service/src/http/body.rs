@@ -115,9 +115,7 @@ impl Share {
     }
 }
 
-/// A received body.
 pub(crate) struct Received {
-    /// The bytes of the body.
     pub(crate) bytes: Vec<u8>,
     /// SHA-256 of the bytes.
     pub(crate) hash: Fingerprint,

@@ -1,6 +1,8 @@
 //! The context of one request: the access log, authentication and the response share it as a request extension.
 //!
 //! The access log creates it before any handler runs. Each value is set at most once.
+//!
+//! A request keeps its permits until its response has memory, so that few responses of an organization wait for memory.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
@@ -23,7 +25,6 @@ pub(crate) struct RequestContext {
     pub(crate) peer: IpAddr,
     /// The path and query of the request.
     pub(crate) target: Arc<str>,
-    /// The ID of the request.
     pub(crate) id: Arc<str>,
     values: Arc<Values>,
 }
@@ -60,7 +61,6 @@ pub(crate) struct SignedIn {
 }
 
 impl SignedIn {
-    /// Whether the token has the role admin.
     pub(crate) fn is_admin(&self) -> bool {
         self.role == Role::Admin
     }
@@ -81,7 +81,6 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 }
 
 impl RequestContext {
-    /// Adds the context to a request.
     pub(crate) fn insert_into(request: &mut Request) -> Self {
         // The listener adds the peer to every request.
         let peer = request.extensions().get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());

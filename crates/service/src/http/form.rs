@@ -21,7 +21,6 @@ const MAX_FRAMING: u64 = 64 * 1024;
 /// Maximum length of a file's name, in characters.
 const MAX_FILE_NAME_CHARS: usize = 255;
 
-/// The parts of a form.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
     /// The name of the JSON part, which has at most [`MAX_DATA`] bytes.
@@ -32,7 +31,6 @@ pub(crate) struct Parts {
     pub(crate) max_file: u64,
 }
 
-/// A received form.
 pub(crate) struct Form {
     expected: Parts,
     data: Option<Vec<u8>>,
@@ -41,7 +39,6 @@ pub(crate) struct Form {
     share: Share,
 }
 
-/// A file of a form.
 pub(crate) struct File {
     pub(crate) name: Option<String>,
     pub(crate) content: Vec<u8>,
@@ -67,7 +64,6 @@ impl Form {
         self.data.as_deref().ok_or_else(|| Problem::field(self.expected.data, "missing part"))
     }
 
-    /// The file.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }

@@ -2,14 +2,12 @@
 
 use std::str::FromStr;
 
-/// Minimum number of digits.
 const MIN_DIGITS: usize = 5;
 
 /// 5 to 64 hex digits, in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HexPrefix(String);
 
-/// Text that is not a prefix.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("expected {MIN_DIGITS} to 64 hex digits")]
 pub(crate) struct InvalidHexPrefix;

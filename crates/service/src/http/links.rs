@@ -7,7 +7,6 @@ use url::Url;
 
 use model::{Fingerprint, Link, Provider};
 
-/// Builds links.
 #[derive(Debug, Clone)]
 pub(crate) struct Links {
     base: Url,
@@ -52,7 +51,6 @@ impl Links {
         BTreeMap::from([("html", html), ("trails", link(&trails))])
     }
 
-    /// The URL of an artifact's page.
     pub(crate) fn artifact_page(&self, organization: &str, artifact: Fingerprint) -> String {
         self.below(&["ui"], &[organization, "artifacts", &artifact.to_string()]).into()
     }
@@ -69,7 +67,6 @@ impl Links {
         }
     }
 
-    /// The URL of an environment's page.
     pub(crate) fn environment_page(&self, organization: &str, environment: &str) -> String {
         self.environment_pages(organization)(environment)
     }
@@ -81,17 +78,14 @@ impl Links {
         url.into()
     }
 
-    /// The URL of an organization's page.
     pub(crate) fn organization_page(&self, organization: &str) -> String {
         self.below(&["ui"], &[organization]).into()
     }
 
-    /// The page of a trail.
     pub(crate) fn trail(&self, organization: &str, flow: &str, trail: &str) -> String {
         self.below(&["ui"], &[organization, "flows", flow, "trails", trail]).into()
     }
 
-    /// The page of an attestation.
     pub(crate) fn attestation(
         &self,
         organization: &str,

@@ -48,12 +48,10 @@ impl Parameters {
         Ok(Self(parameters))
     }
 
-    /// A parameter as text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.all(name).first().map(String::as_str)
     }
 
-    /// All values of a parameter.
     pub(crate) fn all(&self, name: &str) -> &[String] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
@@ -73,7 +71,6 @@ impl Parameters {
         self.field(name).map(|text| Problem::number(name, text)).transpose()
     }
 
-    /// A parameter, parsed.
     pub(crate) fn parsed<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.text(name).map(|text| Problem::parse(name, text)).transpose()
     }
@@ -93,7 +90,6 @@ impl Parameters {
         if self.text(name) == Some("") { Ok(None) } else { self.parsed(name) }
     }
 
-    /// A parameter with an integer.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>, Problem> {
         let expected = || Problem::field(name, "expected an integer");
         self.text(name).map(|text| text.parse().map_err(|_| expected())).transpose()

@@ -64,7 +64,6 @@ pub(crate) enum BodyErrorResponses {
     Unsupported(ErrorBody),
 }
 
-/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -82,7 +81,6 @@ impl Problem {
         Self { status, body, retry_after: None }
     }
 
-    /// The status.
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }

@@ -28,7 +28,6 @@ impl FromStr for EventsLimit {
     }
 }
 
-/// Text that is not an interval.
 #[derive(Debug, thiserror::Error)]
 #[error("expected A..B, each a number, ~N or NOW, or one of them")]
 pub(crate) struct InvalidInterval;

@@ -21,7 +21,7 @@ pub(crate) struct UnknownFieldWarnings(Mutex<BTreeMap<Fingerprint, BTreeSet<Stri
 
 impl UnknownFieldWarnings {
     /// Warns of the fields of a request, unless an earlier request of its token had them.
-    pub(crate) fn warn(&self, (token, name): (Fingerprint, &str), organization: &str, fields: Vec<String>) {
+    pub(crate) fn warn(&self, token: Fingerprint, name: &str, organization: &str, fields: Vec<String>) {
         for field in fields {
             let field = shortened(&field, MAX_NAME_CHARS);
             if self.is_new(token, &field) {

@@ -57,7 +57,6 @@ impl Caller {
         permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
     }
 
-    /// Authorizes the creation of an environment.
     pub(crate) fn authorize_creation(
         &self,
         organization: &str,
@@ -68,7 +67,6 @@ impl Caller {
         permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
     }
 
-    /// Authorizes the creation or change of a flow.
     pub(crate) fn authorize_flow(&self, organization: &str, name: &FlowName) -> Result<(), Problem> {
         let permitted = self.role.permits(&self.scope, Operation::Attest(name.as_str()));
         permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
@@ -98,7 +96,6 @@ pub(crate) struct Admitted<P, Rest = ()> {
     permission: PhantomData<P>,
 }
 
-/// A permission that an operation requires.
 pub(crate) trait Permission {
     /// The operation to authorize, by the first parameter of its path after `{org}`; `None` if the path lacks it.
     fn operation(first: Option<&str>) -> Option<Operation<'_>>;
@@ -184,7 +181,6 @@ pub(crate) trait PathRest: Sized + Send {
     fn parse(parameters: &[String]) -> Result<Self, Problem>;
 }
 
-/// A parameter of a path.
 pub(crate) trait PathParameter: FromStr<Err: Display> + Send {
     /// Its name, for messages; empty if it is checked elsewhere.
     const NAME: &'static str;

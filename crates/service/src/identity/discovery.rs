@@ -62,7 +62,6 @@ pub(crate) enum DiscoveryError {
     NoIdToken(String),
 }
 
-/// The metadata of an issuer.
 #[derive(Deserialize)]
 struct Metadata {
     issuer: String,

@@ -27,10 +27,8 @@ enum State {
     Used,
 }
 
-/// The result of redeeming a code.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Redeemed {
-    /// No link was ever created.
     NotCreated,
     /// Signs in with this token; no other request can.
     Token(Fingerprint),

@@ -22,7 +22,6 @@ const MAX_TRIED: usize = 4;
 /// Maximum number of verified tokens that a set remembers.
 const MAX_VERIFIED: usize = 10_000;
 
-/// The public keys of an issuer.
 #[derive(Debug)]
 pub(crate) struct KeySet {
     keys: Vec<Key>,

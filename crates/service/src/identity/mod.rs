@@ -11,6 +11,9 @@
 //! | `discovery` | the requests to an issuer |
 //! | `refresh` | the task that refreshes keys |
 //! | `sign_in` | sign-in of people at an issuer |
+//!
+//! A row of an issuer never changes, so a process keeps it by its identifier. Each request of a person evaluates the
+//! rules of now. HTTP is our own: openidconnect depends on rsa (RUSTSEC-2023-0071).
 
 pub(crate) mod access;
 pub(crate) mod authentication;
@@ -75,7 +78,6 @@ enum Keys {
 /// Why a token of an issuer is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthenticationError {
-    /// The token is invalid.
     #[error(transparent)]
     Invalid(#[from] TokenError),
     /// The service cannot tell.
@@ -173,8 +175,8 @@ impl Identities {
             .and_then(|issuer| issuer.rule_for_person(person));
         let id = format!("{}\0{}\0{}", person.organization, person.issuer, person.subject);
         let id = Fingerprint::from_content(id.as_bytes());
-        let caller = || (person.caller(), id, Some(person.expires_at));
-        Ok(rule.map(|rule| grant(rule, &person.organization, caller(), now)))
+        Ok(rule
+            .map(|rule| grant(rule, &person.organization, person.caller(), id, Some(person.expires_at), now)))
     }
 
     /// Verifies the signature, with new keys if the current ones do not fit: the issuer may have rotated them.
@@ -249,7 +251,7 @@ fn permissions(
     let caller = format!("{}/{}", issuer.name, claims.subject()?);
     let rule = issuer.rule(claims).ok_or_else(|| TokenError::NoRule(issuer.name.clone()))?;
     let id = rule_id(organization, issuer, rule);
-    Ok(grant(rule, organization, (caller, id, claims.expiry()), now))
+    Ok(grant(rule, organization, caller, id, claims.expiry(), now))
 }
 
 /// Identifies the callers of a rule, in place of the hash of a static token. Limits count them together: an issuer may have
@@ -259,11 +261,13 @@ pub(crate) fn rule_id(organization: &str, issuer: &Issuer, rule: &Rule) -> Finge
     Fingerprint::from_content(id.as_bytes())
 }
 
-/// The permissions of a rule for a caller: the name, an identifier in place of the hash of a static token, and the expiry.
+/// The permissions of a rule for a caller. `sha256` identifies the caller, in place of the hash of a static token.
 fn grant(
     rule: &Rule,
     organization: &str,
-    (name, sha256, expires_at): (String, Fingerprint, Option<Timestamp>),
+    name: String,
+    sha256: Fingerprint,
+    expires_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Grant {
     Grant {

@@ -43,10 +43,8 @@ pub(crate) struct RemoteKeyRegistry {
     pub(crate) wake: Notify,
 }
 
-/// The keys of one issuer.
 pub(crate) struct RemoteKeys {
     pub(crate) organization: String,
-    /// The URL of the issuer.
     pub(crate) url: String,
     state: Mutex<State>,
     /// Changes after each refresh.

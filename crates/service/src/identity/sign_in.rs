@@ -42,10 +42,8 @@ pub(crate) struct Attempt {
 /// A sign-in that failed at or after the provider.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignInError {
-    /// The ID token is invalid.
     #[error("the ID token is rejected: {0}")]
     Token(#[from] TokenError),
-    /// The provider does not respond as expected.
     #[error("the provider did not complete the sign-in")]
     Provider(#[from] DiscoveryError),
     /// The service cannot tell.
@@ -132,13 +130,20 @@ impl Provider {
     }
 }
 
+/// The code of a provider's response, and the URL that the response was redirected to.
+#[derive(Clone, Copy)]
+pub(crate) struct AuthorizationCode<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) redirect_uri: &'a str,
+}
+
 impl Identities {
     /// The person who signed in: exchanges the code of the response for an ID token, and verifies it.
     pub(crate) async fn person(
         &self,
         provider: &Provider,
         attempt: &Attempt,
-        (code, redirect_uri): (&str, &str),
+        code: AuthorizationCode<'_>,
         allowed_internal: &[IpNet],
         book: &AddressBook,
         now: Timestamp,
@@ -151,8 +156,8 @@ impl Identities {
         let credentials = secret.map(|secret| (issuer.audience.as_str(), secret.expose_secret()));
         let mut form = vec![
             ("grant_type", "authorization_code"),
-            ("code", code),
-            ("redirect_uri", redirect_uri),
+            ("code", code.code),
+            ("redirect_uri", code.redirect_uri),
             ("code_verifier", &attempt.verifier),
         ];
         if credentials.is_none() {

@@ -3,6 +3,10 @@
 //! A page requires a session, which the user opened with a token or at an identity provider. Pages write nothing except
 //! sessions and approvals, load nothing from other hosts, and work without scripts. Data that the user may not see returns
 //! 404, like data that does not exist.
+//!
+//! Untrusted text is rendered with `parts::escape::text`, and an external address with `parts::escape::link`. A page
+//! reads all data in one transaction, of the replica if there is one; unbounded lists are cut or paginated, and the
+//! page says so.
 
 pub(crate) mod form;
 pub(crate) mod parts;

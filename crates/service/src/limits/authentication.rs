@@ -88,7 +88,6 @@ impl AuthenticationLimiter {
         self.lock().record_session(session);
     }
 
-    /// Records that this session has ended.
     pub(crate) fn session_ended(&self, session: Fingerprint) {
         self.lock().record_session_end(session);
     }

@@ -19,7 +19,6 @@ impl KeyedSemaphore {
         Self { each: each.max(1), semaphores: Mutex::default() }
     }
 
-    /// The semaphore of an organization.
     pub(crate) fn get(&self, organization: &str) -> Arc<Semaphore> {
         let mut semaphores = self.semaphores.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(semaphore) = semaphores.get(organization) {

@@ -50,13 +50,10 @@ pub struct Limits {
     pub requests: usize,
     /// Default of `silent_after` of environments.
     pub silent_after: Duration,
-    /// Interval of the retention.
     pub retention_interval: Duration,
-    /// Interval of the checkpoints of logs.
     pub checkpoint_interval: Duration,
     /// Requests without a valid token or session that an address may send per `invalid_tokens_within`.
     pub invalid_tokens: u32,
-    /// Window of the rate limit for invalid tokens.
     pub invalid_tokens_within: Duration,
     /// Environments that a token may create per 24 hours, at least 1. Declared environments do not count. On PostgreSQL,
     /// concurrent reports may exceed it by their number.
@@ -65,7 +62,6 @@ pub struct Limits {
     pub new_flows: u32,
     /// As [`new_environments`](Self::new_environments), for trails.
     pub new_trails: u32,
-    /// Interval for rereading the files of the certificate.
     pub certificate_interval: Duration,
     /// Interval of the search for environments to evaluate, such as after the expiry of an allow-list entry.
     pub evaluation_interval: Duration,
@@ -73,15 +69,12 @@ pub struct Limits {
     pub requested_evaluation: Duration,
     /// Interval for checking declared environments for silence, and for refreshing their metrics.
     pub silence_interval: Duration,
-    /// Interval for recording the uses of tokens.
     pub token_use_flush_interval: Duration,
-    /// Delivery of notifications.
     pub delivery: Delivery,
     /// Lifetime of browser sessions.
     pub session: session::Timeouts,
 }
 
-/// Durations and limits of the delivery of notifications.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
     /// Interval for polling the outbox, for retries and for notifications of other replicas.
@@ -90,7 +83,6 @@ pub struct Delivery {
     pub timeout: Duration,
     /// Lease of a replica on a notification that it sends; longer than an attempt.
     pub lease: Duration,
-    /// Delays between attempts.
     pub backoff: Backoff,
     /// Maximum pause of a target that fails.
     pub max_pause: Duration,
@@ -131,7 +123,6 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Concurrent requests of one organization.
     pub(crate) fn requests_per_organization(&self) -> u32 {
         u32::try_from(self.requests / 2).unwrap_or(u32::MAX)
     }

@@ -19,7 +19,6 @@ pub(crate) async fn acquire(
     acquire_many(semaphore, 1, deadline, limit).await
 }
 
-/// As [`acquire`], for several permits at once.
 pub(crate) async fn acquire_many(
     semaphore: Arc<Semaphore>,
     permits: u32,

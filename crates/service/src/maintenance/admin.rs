@@ -43,6 +43,7 @@ impl Admin for Probed {
 
     fn metrics(&self) -> String {
         let issuers = self.app.identities.remote.statuses();
-        self.app.metrics.text(self.app.site.store.connections(), issuers.into_iter())
+        let (open, idle) = self.app.site.store.connections();
+        self.app.metrics.text(open, idle, issuers.into_iter())
     }
 }

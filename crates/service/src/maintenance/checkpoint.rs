@@ -12,7 +12,6 @@ use model::{Timestamp, Trigger};
 use rules::notification::CheckpointContent;
 use runtime::signing::SigningError;
 
-/// A failure to write checkpoints.
 #[derive(Debug, thiserror::Error)]
 enum CheckpointError {
     #[error(transparent)]
@@ -21,7 +20,6 @@ enum CheckpointError {
     Signing(#[from] SigningError),
 }
 
-/// Writes checkpoints until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let every = app.limits.checkpoint_interval;
     repeat(every, &shutdown, "write the checkpoints of the logs", || write(&app)).await;

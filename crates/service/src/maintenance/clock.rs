@@ -21,7 +21,6 @@ impl Clock {
         self.behind_micros.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The current time.
     pub(crate) fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let behind = Duration::from_micros(self.behind_micros.load(Ordering::Relaxed));

@@ -19,7 +19,6 @@ use runtime::metrics::{self, PREFIX, register, register_seconds};
 use store::environments::silence::DeclaredEnvironment;
 use store::policies::evaluation_queue::QueueBacklog;
 
-/// Labels of a metric, with their values.
 type Labels<V, const N: usize> = [(&'static str, V); N];
 
 fn trigger_label(trigger: Trigger) -> Labels<&'static str, 1> {
@@ -35,11 +34,10 @@ fn attempt_labels(target: TargetKind, outcome: &'static str) -> Labels<&'static 
     [("target", target.as_str()), ("outcome", outcome)]
 }
 
-/// The metrics and their registry.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Request, Counter>,
+    requests: Family<RequestLabels, Counter>,
     seconds: Family<Labels<String, 1>, Histogram, fn() -> Histogram>,
     reports: Family<Labels<&'static str, 1>, Counter>,
     attestations: Family<Labels<&'static str, 1>, Counter>,
@@ -62,7 +60,7 @@ pub(crate) struct Metrics {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Request {
+struct RequestLabels {
     route: String,
     method: &'static str,
     status: u16,
@@ -188,19 +186,16 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a request.
     pub(crate) fn request(&self, route: &str, method: &'static str, status: u16, after: Duration) {
         let route = route.to_owned();
         self.seconds.get_or_create(&[("route", route.clone())]).observe(after.as_secs_f64());
-        self.requests.get_or_create(&Request { route, method, status }).inc();
+        self.requests.get_or_create(&RequestLabels { route, method, status }).inc();
     }
 
-    /// Counts an accepted report.
     pub(crate) fn report(&self, outcome: &'static str) {
         self.reports.get_or_create(&outcome_label(outcome)).inc();
     }
 
-    /// Counts an accepted attestation.
     pub(crate) fn attestation(&self, passes: Option<bool>) {
         let outcome = match passes {
             Some(true) => "passed",
@@ -210,7 +205,6 @@ impl Metrics {
         self.attestations.get_or_create(&outcome_label(outcome)).inc();
     }
 
-    /// Counts an applied bootstrap file.
     pub(crate) fn bootstrap_applied(&self, generation: i64) {
         self.bootstrap_loaded("applied", Some(generation), None);
     }
@@ -236,17 +230,14 @@ impl Metrics {
         self.stale_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts rows that the retention removed.
     pub(crate) fn removed_rows(&self, rows: u64) {
         self.removed.inc_by(rows);
     }
 
-    /// Counts an event.
     pub(crate) fn event(&self, trigger: Trigger) {
         self.events.get_or_create(&trigger_label(trigger)).inc();
     }
 
-    /// Counts an attempt to send a notification.
     pub(crate) fn notification(&self, target: TargetKind, outcome: &'static str) {
         self.notifications.get_or_create(&attempt_labels(target, outcome)).inc();
     }
@@ -299,10 +290,12 @@ impl Metrics {
         *self.environments.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(gauges);
     }
 
-    /// All metrics, in the OpenMetrics text format. `issuers`: organization and URL of each, and whether it is down.
+    /// All metrics, in the OpenMetrics text format. `open` and `idle`: connections to the database, where `open` includes
+    /// the idle ones; `issuers`: organization and URL of each, and whether it is down.
     pub(crate) fn text(
         &self,
-        (open, idle): (u32, u32),
+        open: u32,
+        idle: u32,
         issuers: impl Iterator<Item = (String, String, bool)>,
     ) -> String {
         self.issuers.clear();

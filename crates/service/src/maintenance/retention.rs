@@ -17,7 +17,6 @@ use store::retention::MAX_WORKLOADS;
 /// Age at which notifications are removed, whether or not they were sent. Their events stay.
 const NOTIFICATION_RETENTION: Duration = Duration::from_hours(30 * 24);
 
-/// Removes rows until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.retention_interval);
     // Workloads may have lost their pods to a process that was killed between two batches.

@@ -16,7 +16,6 @@ use store::environments::events::NewEvent;
 use store::environments::reports::IfLocked;
 use store::environments::silence::SilenceChange;
 
-/// Checks the environments until `shutdown`.
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.silence_interval);
     let mut failures = TaskFailures::new("check declared environments for silence", REMINDER_INTERVAL);
@@ -54,7 +53,6 @@ async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records a change and its event.
 async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(), Error> {
     let mut transaction = app.site.store.write().await?;
     if !Task::Silence.lease(app, &mut transaction).await? {

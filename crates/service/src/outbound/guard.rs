@@ -11,10 +11,8 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// A rejected address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejected {
-    /// An internal address that is not allowed.
     #[error("address {0} is internal: allow it with --allow-internal")]
     Internal(IpAddr),
     /// Plain HTTP to an address that is not allowed.
@@ -22,7 +20,6 @@ pub(crate) enum Rejected {
     Plain(IpAddr),
 }
 
-/// The transport of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// TLS.
@@ -33,7 +30,6 @@ pub(crate) enum Transport {
 
 type Found = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// Resolves a name.
 type Lookup = dyn Fn(String) -> Found + Send + Sync;
 
 /// Decides which addresses a connection may use.
@@ -56,7 +52,6 @@ impl Guard {
         Self { allowed: allowed.into(), transport, lookup: Arc::new(lookup) }
     }
 
-    /// Checks an address.
     pub(crate) fn check(&self, address: IpAddr) -> Result<(), Rejected> {
         let address = address.to_canonical();
         match (self.allowed.iter().any(|network| network.contains(&address)), self.transport) {

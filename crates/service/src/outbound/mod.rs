@@ -42,7 +42,6 @@ impl GuardedClient {
         Ok(Self { encrypted: client(Transport::Encrypted)?, plain: client(Transport::Plain)? })
     }
 
-    /// The client for a URL.
     pub(crate) async fn client(&self, url: &Url) -> io::Result<&reqwest::Client> {
         let (client, guard) = if url.scheme() == "http" { &self.plain } else { &self.encrypted };
         // The resolver does not see literal addresses, so the guard checks them here.

@@ -11,9 +11,7 @@ use model::{Fingerprint, Timestamp};
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct OpenAllowance {
     id: Uuid,
-    /// Why the artifact is allowed.
     pub reason: String,
-    /// The author of the entry.
     pub author: String,
     /// Whether the bootstrap file lists it.
     pub is_declared: bool,

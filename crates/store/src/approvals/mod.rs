@@ -20,7 +20,6 @@ use model::{
     SourceCommit, Timestamp, Withdrawal,
 };
 
-/// An approval to be recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
     /// Its number in its flow.
@@ -29,7 +28,6 @@ pub struct NewApproval {
     pub target: Fingerprint,
     /// The environment that it applies to; `None` for any.
     pub environment: Option<EnvironmentName>,
-    /// Its state.
     pub state: ApprovalState,
     /// The remaining fields.
     pub content: ApprovalContent,
@@ -42,7 +40,6 @@ pub struct ApprovalContent {
     pub base: Fingerprint,
     /// The target's name.
     pub artifact_name: String,
-    /// Its description.
     pub description: String,
     /// The hashes of the commits between base and target.
     pub commits: Vec<String>,
@@ -116,7 +113,6 @@ impl ApprovalRow {
     }
 }
 
-/// Whether a flow exists.
 pub async fn flow_exists(
     transaction: &mut Transaction,
     organization: &str,

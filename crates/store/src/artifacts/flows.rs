@@ -21,7 +21,6 @@ type Artifacts = Vec<(Fingerprint, Timestamp)>;
 /// An artifact in a flow: in its last trail there.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct ArtifactFlow {
-    /// The flow.
     pub flow: String,
     /// The trail; `None` if an older client reported the artifact without one.
     pub trail: Option<String>,

@@ -1,4 +1,7 @@
 //! Records image indexes, and reads which manifests they list.
+//!
+//! The evidence of an artifact is read together with that of other digests of its image, so a change of one evaluates
+//! all. Only the latest indexes of a manifest count: the cost does not grow with the builds that contain it.
 
 use std::collections::BTreeSet;
 

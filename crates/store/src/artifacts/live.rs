@@ -18,7 +18,6 @@ use rules::validity::Validity;
 /// A repository that an attestation named.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Repository {
-    /// Its identifier.
     pub id: Uuid,
     /// The fields by which attestations name it.
     #[sqlx(flatten)]
@@ -30,16 +29,12 @@ pub struct Repository {
 /// An artifact that runs in an environment. The columns in the order of `live`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow, Deserialize)]
 pub struct LiveArtifact {
-    /// The environment.
     #[sqlx(flatten)]
     pub environment: LiveEnvironment,
-    /// The image's name.
     #[sqlx(rename = "artifact")]
     pub name: String,
-    /// The artifact.
     #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub fingerprint: Fingerprint,
-    /// When it started.
     #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub started_at: Timestamp,
     /// The compliance of its current verdict.
@@ -50,14 +45,11 @@ pub struct LiveArtifact {
 /// An environment with running artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow, Deserialize)]
 pub struct LiveEnvironment {
-    /// Its name.
     pub name: String,
-    /// Its identifier.
     #[serde(deserialize_with = "converted::<_, Id, _>")]
     pub id: Uuid,
     /// Its current snapshot.
     pub snapshot: i64,
-    /// When it was last reported.
     #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub last_report_at: Timestamp,
     /// Time without reports until it counts as silent; `None` for the service's default.

@@ -25,15 +25,11 @@ const MAX_ENVIRONMENTS: usize = 400;
 /// An environment in which an artifact runs.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct CurrentRun {
-    /// The environment.
     #[sqlx(flatten)]
     pub environment: LiveEnvironment,
-    /// The artifact there.
     #[sqlx(flatten, try_from = "RunningRow")]
     pub artifact: RunningArtifact,
-    /// When it started.
     pub started_at: Timestamp,
-    /// The first snapshot that contains it.
     pub first_snapshot: i64,
 }
 

@@ -22,7 +22,6 @@ pub struct ArtifactOrigin<'a> {
     pub reporter: Reporter<'a>,
     /// The repository.
     pub named: &'a RepositoryInfo,
-    /// The commit.
     pub commit: Option<&'a GitCommit>,
     /// The URL of a page about the commit.
     pub commit_url: Option<&'a str>,
@@ -52,15 +51,12 @@ pub struct Source {
     pub name: String,
     /// The repository's URL.
     pub url: Option<String>,
-    /// The commit's hash.
     pub commit_sha: Option<String>,
     /// The URL of a page about the commit.
     pub commit_url: Option<String>,
-    /// The flow.
     pub flow: String,
     /// The name of the token.
     pub reported_by: String,
-    /// When it was recorded.
     pub recorded_at: Timestamp,
 }
 

@@ -30,13 +30,11 @@ pub struct NewReport<'a> {
 /// The report of an artifact in a trail.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct TrailReport {
-    /// The artifact.
     pub artifact: Fingerprint,
     /// The name of the file or the image.
     pub name: String,
     /// Its name in the template of the trail.
     pub template_name: Option<String>,
-    /// When it was received.
     pub created_at: Timestamp,
 }
 

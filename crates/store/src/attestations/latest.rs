@@ -1,4 +1,7 @@
 //! Derives the latest attestations of artifacts, and the artifacts of flows, from attestations and reports.
+//!
+//! An evaluation reads what pipelines sent only through these rows and the trails that they name, so its cost does not
+//! grow with the trails and attestations of an artifact.
 
 use std::collections::BTreeSet;
 

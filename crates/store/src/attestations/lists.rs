@@ -11,15 +11,10 @@ use model::{Fingerprint, GitCommit, JunitResult, Timestamp};
 /// An attestation in a list.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct AttestationSummary {
-    /// Its identifier.
     pub id: Uuid,
-    /// Its flow.
     pub flow: String,
-    /// Its trail.
     pub trail: String,
-    /// Its name.
     pub name: String,
-    /// Its type.
     pub kind: String,
     /// Whether it passes; `None` if its type has no verdict.
     pub passes: Option<bool>,
@@ -28,11 +23,9 @@ pub struct AttestationSummary {
     pub results: JunitResult,
     /// Whether they are longer than [`MAX_INLINE_RESULTS`].
     has_long_results: bool,
-    /// When it was received.
     pub created_at: Timestamp,
     /// The name of the reporter's token.
     pub reported_by: String,
-    /// Whether a later one superseded it.
     pub is_superseded: bool,
     /// The template's artifacts that it is about, by name.
     #[sqlx(try_from = "Json<Vec<String>>")]

@@ -29,10 +29,8 @@ use rules::ownership::Owned;
 /// The version of the stored form of an attestation.
 const SCHEMA_VERSION: i64 = 1;
 
-/// An attestation to be recorded.
 #[derive(Debug)]
 pub struct NewAttestation<'a> {
-    /// The organization.
     pub organization: &'a str,
     /// The flow, created with its first trail.
     pub flow: &'a str,
@@ -42,17 +40,13 @@ pub struct NewAttestation<'a> {
     pub fields: &'a AttestationFields,
     /// The names of its artifacts in the template of the trail.
     pub targets: &'a BTreeSet<String>,
-    /// Its artifacts.
     pub artifacts: &'a BTreeSet<Fingerprint>,
-    /// Its type.
     pub kind: &'a str,
-    /// Test results.
     pub results: &'a [JunitResult],
     /// A JSON object of its other fields.
     pub other: &'a str,
     /// Whether it passes; `None` if its type has no verdict.
     pub passes: Option<bool>,
-    /// The repository that it names.
     pub repository: Option<&'a RepositoryInfo>,
     /// The URL of a page about the commit.
     pub commit_url: Option<String>,
@@ -313,7 +307,6 @@ async fn insert_record(
     Ok(())
 }
 
-/// Links artifacts to the attestation.
 async fn link(
     transaction: &mut Transaction,
     new: &NewAttestation<'_>,

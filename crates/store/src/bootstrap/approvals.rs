@@ -12,7 +12,6 @@ use crate::database::columns::Json;
 use crate::database::transaction::fetch_all;
 use model::{ApprovalState, EnvironmentName, Fingerprint, SignOff, Timestamp};
 
-/// An open approval.
 #[derive(sqlx::FromRow)]
 struct OpenApproval {
     id: Uuid,

@@ -30,7 +30,6 @@ pub struct Plan {
     pub generation: i64,
     /// The hash of the file, without the files that it refers to.
     pub sha256: Fingerprint,
-    /// The organizations.
     pub organizations: Vec<Organization>,
 }
 
@@ -91,7 +90,6 @@ pub enum ReconcileError {
     Changed,
     /// The database has this later generation.
     Outdated(i64),
-    /// The database failed.
     Store(Error),
 }
 

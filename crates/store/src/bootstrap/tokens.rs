@@ -6,7 +6,6 @@ use crate::bootstrap::{Reconciliation, until};
 use crate::tokens::authentication::Token;
 
 impl Reconciliation<'_> {
-    /// The tokens that the file declares.
     pub(crate) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
         let tokens = declared.tokens.iter().map(|token| {
             token.hash().map(|sha256| Token {

@@ -1,4 +1,7 @@
-//! Converts between column values and domain types.
+//! Converts between column values and types of the model.
+//!
+//! Times are microseconds in BIGINT, identifiers are UUIDs of version 7, and objects are JSON in TEXT: PostgreSQL's JSONB
+//! would change them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -31,16 +31,12 @@ pub(crate) use authenticate;
 pub enum Store {
     /// SQLite, in a file or in memory.
     Sqlite(SqlitePools),
-    /// PostgreSQL.
     Postgres(PgPools),
 }
 
-/// Maximum numbers of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolSizes {
-    /// For reads.
     pub readers: u32,
-    /// For writes.
     pub writers: u32,
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A failed database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Transient: the database is unreachable, full or read-only.
@@ -16,7 +15,6 @@ pub enum Error {
     /// The connection was lost during a commit.
     #[error("lost the connection to the database during a commit: the transaction may be committed or not")]
     InDoubt(#[source] sqlx::Error),
-    /// A newer version migrated the database.
     #[error("unknown database migration {0}: it was written by a newer supercargo")]
     Newer(i64),
     /// Another process has migrated the database for this long.

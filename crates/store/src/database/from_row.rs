@@ -7,17 +7,14 @@
 
 use sqlx::{FromRow, Row};
 
-/// Converts rows.
 pub(crate) fn all_from_rows<R: Row, T: for<'r> FromRow<'r, R>>(rows: Vec<R>) -> sqlx::Result<Vec<T>> {
     rows.iter().map(T::from_row).collect()
 }
 
-/// Converts a row.
 pub(crate) fn one_from_row<R: Row, T: for<'r> FromRow<'r, R>>(row: R) -> sqlx::Result<T> {
     T::from_row(&row)
 }
 
-/// Converts an optional row.
 pub(crate) fn optional_from_row<R: Row, T: for<'r> FromRow<'r, R>>(
     row: Option<R>,
 ) -> sqlx::Result<Option<T>> {

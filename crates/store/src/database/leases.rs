@@ -1,4 +1,6 @@
 //! Leases of maintenance: one replica at a time does each task.
+//!
+//! Each batch renews the lease of its task in its transaction, so that a replica that lost it cannot commit.
 
 use std::time::Duration;
 

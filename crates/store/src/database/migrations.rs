@@ -1,4 +1,7 @@
 //! The migrations of both databases.
+//!
+//! `0001_schema.sql` is the whole schema of both databases; `postgres` has settings of tables. A released migration is
+//! never edited.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Connections to PostgreSQL, directly or through a pooler.
 //!
 //! No state of a session is used, since a pooler in transaction mode may give another connection to each transaction:
-//! timeouts and locks are those of a transaction.
+//! timeouts and locks are those of a transaction. Only tokens and sessions are read by single statements.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,6 @@ pub struct PgPools {
 /// A test of each use would add a round trip to each request.
 const MAX_IDLE_WITHOUT_TEST: Duration = Duration::from_secs(1);
 
-/// Maximum size of a password file.
 const MAX_PASSWORD_BYTES: u64 = 4096;
 
 /// Timeout for reading a password file, such as on a mount that hangs.

@@ -1,4 +1,7 @@
 //! Connections to SQLite, and the queue of its writers.
+//!
+//! Only heartbeats are written with `synchronous=NORMAL`: a power failure can revert the time of the last report, and
+//! nothing else.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -97,7 +100,6 @@ impl SqlitePools {
         Ok(SqliteTransaction::new(self.writer.begin_with("BEGIN IMMEDIATE").await?, Some(permit)))
     }
 
-    /// Waits in the write queue.
     async fn write_permit(&self, wait: Duration) -> Result<OwnedSemaphorePermit, Error> {
         let permit = timeout(wait, Arc::clone(&self.write_queue).acquire_owned()).await;
         permit

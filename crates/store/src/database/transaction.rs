@@ -11,16 +11,12 @@ use crate::log::pending::PendingLog;
 
 /// A transaction. Dropping it rolls it back.
 pub enum Transaction {
-    /// On SQLite.
     Sqlite(SqliteTransaction),
-    /// On PostgreSQL.
     Postgres(PostgresTransaction),
 }
 
-/// A transaction on SQLite.
 pub(crate) type SqliteTransaction = DatabaseTransaction<Sqlite>;
 
-/// A transaction on PostgreSQL.
 pub(crate) type PostgresTransaction = DatabaseTransaction<Postgres>;
 
 /// A transaction on one kind of database.

@@ -10,30 +10,22 @@ use sqlx::sqlite::SqliteConnectOptions;
 /// A database URL: `sqlite:FILE`, `sqlite::memory:` or `postgres://…`. `Debug` and `Display` redact the password.
 #[derive(Clone)]
 pub enum DatabaseUrl {
-    /// SQLite.
     Sqlite {
-        /// Options to open it.
         options: Box<SqliteConnectOptions>,
-        /// Where it is stored.
         location: SqliteLocation,
     },
-    /// PostgreSQL.
     Postgres {
-        /// Options to connect.
         options: Box<PgConnectOptions>,
         /// File with the password, which is reread.
         password_file: Option<PathBuf>,
     },
 }
 
-/// Where SQLite stores a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SqliteLocation {
     /// A file, created if missing.
     File,
-    /// A file that is only read.
     ReadOnlyFile,
-    /// This process's memory.
     Memory,
 }
 

@@ -22,17 +22,14 @@ use rules::snapshot::report::Pod;
 /// `pod_groups`.
 #[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct PodGroup {
-    /// The namespace.
     pub namespace: String,
     /// Image names, and the digest under each.
     #[sqlx(try_from = "Json<BTreeMap<Box<str>, Fingerprint>>")]
     #[serde(deserialize_with = "converted::<_, Json<BTreeMap<Box<str>, Fingerprint>>, _>")]
     pub digests: BTreeMap<Box<str>, Fingerprint>,
-    /// The owners.
     #[sqlx(try_from = "Json<Vec<OwnerReference>>")]
     #[serde(deserialize_with = "converted::<_, Json<Vec<OwnerReference>>, _>")]
     pub owners: Vec<OwnerReference>,
-    /// Number of pods.
     pub pods: i64,
     /// When the first of them started.
     #[serde(deserialize_with = "converted::<_, Micros, _>")]
@@ -54,12 +51,10 @@ struct VerdictIdRow {
 /// The part that the pods of one owner share.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct PodWorkload {
-    /// Its hash.
     pub hash: Fingerprint,
     /// Image names, and the digest under each.
     #[sqlx(try_from = "Json<BTreeMap<Box<str>, Fingerprint>>")]
     pub digests: BTreeMap<Box<str>, Fingerprint>,
-    /// The owners.
     #[sqlx(try_from = "Json<Vec<OwnerReference>>")]
     pub owners: Vec<OwnerReference>,
 }

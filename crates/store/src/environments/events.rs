@@ -15,12 +15,9 @@ use crate::{Error, Transaction};
 use model::{Timestamp, Trigger};
 use rules::notification::{CheckpointContent, EventContent};
 
-/// An event to be recorded.
 #[derive(Debug)]
 pub struct NewEvent {
-    /// The environment.
     pub environment: Uuid,
-    /// The event.
     pub content: EventContent,
 }
 
@@ -133,7 +130,6 @@ async fn queue(
     Ok(Queued { notifications, merged: matches + replaced.len() - notifications })
 }
 
-/// The waiting notifications of each group.
 async fn waiting(
     transaction: &mut Transaction,
     organization: &str,

@@ -1,4 +1,7 @@
 //! Reads the settings and the status of environments, for the API and the pages.
+//!
+//! The database has intervals: a snapshot is the set of fingerprints whose interval includes its number. It costs as
+//! much as it changes, and no later snapshot alters it.
 
 pub mod contents;
 pub mod events;
@@ -22,14 +25,10 @@ use model::reason::Reason;
 use rules::compliance::Compliance;
 use rules::validity::Validity;
 
-/// An environment.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct EnvironmentOverview {
-    /// Its identifier.
     pub id: Uuid,
-    /// Its name.
     pub name: String,
-    /// Its description.
     pub description: String,
     /// Whether the bootstrap file declares it.
     pub is_declared: bool,
@@ -51,7 +50,6 @@ pub struct EnvironmentOverview {
     pub absence: Option<Reason>,
     /// When the first allow-list entry that its compliance depends on expires.
     pub compliant_until: Option<Timestamp>,
-    /// Whether it is queued for evaluation.
     pub is_queued: bool,
     /// When it was last evaluated, if it is queued for evaluation.
     pub last_evaluated_at: Option<Timestamp>,
@@ -85,9 +83,7 @@ const SELECT_OVERVIEWS: &str = "
 /// Number of artifacts and pods that run in an environment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RunningTotals {
-    /// Number of artifacts.
     pub artifacts: i64,
-    /// Number of pods.
     pub pods: i64,
 }
 

@@ -1,4 +1,8 @@
 //! Records reports: environments, their snapshots and gaps.
+//!
+//! Whoever records a report, a heartbeat, an evaluation or a silence of an environment locks its row, and uses the time
+//! `now.after(changed_at)`, which it stores there. So no two records have the same time, whatever the clocks of
+//! replicas.
 
 use std::num::TryFromIntError;
 use std::time::Duration;
@@ -17,12 +21,10 @@ use rules::compliance::Compliance;
 /// An environment whose row is locked until the transaction ends.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct LockedEnvironment {
-    /// Its identifier.
     pub id: Uuid,
     /// Time without reports that makes a gap; `None` for the service's default.
     #[sqlx(try_from = "Micros")]
     pub silent_after: Option<Duration>,
-    /// When it was last reported.
     pub last_report_at: Option<Timestamp>,
     /// The name of the token that reported it last.
     pub reported_by: Option<String>,
@@ -50,9 +52,7 @@ pub struct LockedEnvironment {
 /// What to do about an environment that another transaction has locked.
 #[derive(Debug, Clone, Copy)]
 pub enum IfLocked {
-    /// Waits for it.
     Wait,
-    /// Skips it.
     Skip,
 }
 
@@ -275,7 +275,6 @@ pub async fn record_compliance(
     Ok(())
 }
 
-/// Records a gap between two reports.
 pub async fn insert_gap(
     transaction: &mut Transaction,
     organization: &str,

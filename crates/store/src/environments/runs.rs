@@ -39,7 +39,6 @@ pub async fn running_pods(
     Ok(rows.into_iter().map(PodRow::parse).collect())
 }
 
-/// Records the end of pods.
 pub async fn end_pods(
     transaction: &mut Transaction,
     organization: &str,

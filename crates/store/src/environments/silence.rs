@@ -9,12 +9,9 @@ use crate::{Error, Transaction};
 use model::Timestamp;
 use rules::compliance::Compliance;
 
-/// The state of a declared environment.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct DeclaredEnvironment {
-    /// Its organization.
     pub organization: String,
-    /// Its name.
     pub name: String,
     /// Its compliance as of the last evaluation.
     pub compliance: Compliance,
@@ -31,9 +28,7 @@ pub struct DeclaredEnvironment {
 /// A declared environment whose silence began or ended, and was not recorded yet.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct SilenceChange {
-    /// Its organization.
     pub organization: String,
-    /// Its name.
     pub name: String,
     /// The last report, or the creation if there is none.
     pub last_at: Timestamp,

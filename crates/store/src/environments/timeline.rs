@@ -30,10 +30,8 @@ pub struct AvailableSnapshots {
 /// A snapshot, without its artifacts.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Snapshot {
-    /// Its number.
     #[sqlx(rename = "snapshot")]
     pub number: i64,
-    /// When it was received.
     pub received_at: Timestamp,
     /// The name of the reporter's token.
     pub reported_by: String,
@@ -71,16 +69,12 @@ pub struct Confirmation {
 /// An artifact that started or exited with a snapshot. The columns in the order of `changes`.
 #[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct Change {
-    /// The snapshot.
     pub snapshot: i64,
-    /// Whether it exited.
     #[serde(deserialize_with = "flag")]
     pub exited: bool,
-    /// The artifact.
     #[sqlx(rename = "fingerprint")]
     #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub artifact: Fingerprint,
-    /// The image's name.
     pub name: String,
     /// Number of artifacts that started, or exited, with this snapshot.
     pub total: i64,
@@ -95,7 +89,6 @@ pub struct ReportGap {
     pub to: Timestamp,
 }
 
-/// The order of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventOrder {
     NewestFirst,

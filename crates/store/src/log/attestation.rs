@@ -23,7 +23,6 @@ struct ArtifactRow {
     commit: ClaimedCommit,
 }
 
-/// The commit of a claim.
 #[derive(sqlx::FromRow)]
 struct ClaimedCommit {
     commit_sha: Option<String>,

@@ -2,6 +2,9 @@
 //!
 //! The functions that write evidence add their changes to `PendingLog`; [`Transaction::commit`] appends the
 //! entries as its last step. The row of the log's head is locked last, and only until the commit.
+//!
+//! A new table or column of evidence needs a kind or a field. Rows of a kind with `Kind::is_revised` change in place:
+//! each change is a revision, and the last one must match.
 
 mod attestation;
 mod contradictions;

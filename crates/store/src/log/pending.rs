@@ -71,7 +71,6 @@ impl PendingLog {
         snapshots.find(|snapshot| snapshot.number == number)
     }
 
-    /// Adds a removal by the retention.
     pub(crate) fn removal(&mut self, organization: &str, removal: &Removal, now: Timestamp) {
         let (at, kind, id) = (now.micros(), Kind::Removal, removal.id());
         let record_hash = record_hash(&removal.record());

@@ -14,12 +14,9 @@ use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
 use model::log::{Entry, Head, Kind, Removal, start_record};
 
-/// A page of a log.
 #[derive(Debug, Clone)]
 pub struct LogPage {
-    /// Its entries.
     pub entries: Vec<RecordedEntry>,
-    /// The end of the log.
     pub head: Head,
     /// On the last page: the numbers of rows that entries should cover.
     pub rows: Option<RowCounts>,
@@ -31,7 +28,6 @@ const MAX_RECORD_BYTES: usize = 1024 * 1024;
 /// Bytes of attached files that count as one byte of a record: they are read, and not returned.
 const FILE_BYTES: usize = 16;
 
-/// An environment of the organization.
 #[derive(sqlx::FromRow)]
 struct EnvironmentRow {
     name: String,

@@ -23,20 +23,15 @@ pub struct Delivery {
     /// Whether the target was removed since.
     #[sqlx(skip)]
     pub is_closed: bool,
-    /// The event.
     #[sqlx(try_from = "Json<Content>")]
     pub content: Content,
     /// Number of earlier events that were merged into it.
     pub merged_events: i64,
-    /// Number of attempts.
     pub attempts: i64,
     /// When the next attempt is due, unless it was sent or dropped.
     pub due_at: Timestamp,
-    /// When it was sent.
     pub sent_at: Option<Timestamp>,
-    /// When it was dropped.
     pub dropped_at: Option<Timestamp>,
-    /// The error of the last attempt.
     pub last_error: Option<String>,
 }
 

@@ -15,17 +15,13 @@ use model::{TargetKind, Timestamp, Trigger};
 /// An open target with a due notification.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct DueTarget {
-    /// The identifier of its row.
     pub id: Uuid,
-    /// The organization.
     pub organization: String,
     /// The action's number.
     pub action: i64,
-    /// The action's name.
     pub action_name: String,
     /// Its name within the action.
     pub name: String,
-    /// Its kind.
     pub kind: TargetKind,
     /// Since when its first notification is due.
     due_at: Option<Timestamp>,
@@ -34,15 +30,12 @@ pub struct DueTarget {
 /// A notification that only this replica sends until the lease ends.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct LeasedNotification {
-    /// The organization.
     pub organization: String,
     /// Its identifier, the same for each attempt.
     pub id: Uuid,
     /// The identifier of the target's row.
     pub target: Uuid,
-    /// When the lease ends.
     pub leased_until: Timestamp,
-    /// The environment of the event.
     pub environment: Uuid,
     /// The event as JSON.
     pub content: String,
@@ -55,18 +48,13 @@ pub struct LeasedNotification {
 /// The pending notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct OutboxBacklog {
-    /// Their number.
     pub waiting: i64,
-    /// When the oldest was created.
     pub oldest: Option<Timestamp>,
 }
 
-/// The times of a failed attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct FailedAttempt {
-    /// When it failed.
     pub at: Timestamp,
-    /// When the next one is due.
     pub retry_at: Timestamp,
     /// The target's notifications that were created before this time are dropped.
     pub drop_before: Timestamp,

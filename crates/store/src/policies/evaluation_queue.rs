@@ -3,6 +3,8 @@
 //!
 //! Any replica evaluates environments and removes them from the queue in the same transaction. An environment that fails is
 //! tried again later, after all others.
+//!
+//! A row keeps its position: a change meanwhile does not start the evaluation over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -18,14 +20,10 @@ use model::{Fingerprint, Timestamp};
 use rules::environment_status::Expiry;
 use rules::notification::{Cause, CauseKind};
 
-/// A queued environment.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct QueuedEnvironment {
-    /// Its identifier.
     pub environment: Uuid,
-    /// Its name.
     pub name: String,
-    /// Why it is evaluated.
     #[sqlx(try_from = "Json<Cause>")]
     pub cause: Cause,
     /// The artifacts to be evaluated; `None`: all.
@@ -62,14 +60,12 @@ impl Progress {
     }
 }
 
-/// The length of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct QueueBacklog {
     /// Number of environments.
     pub waiting: i64,
     /// Number of those whose evaluation failed at least twice.
     pub failing: i64,
-    /// When the first was queued.
     pub oldest: Option<Timestamp>,
 }
 

@@ -1,6 +1,6 @@
 //! Reads the input of an evaluation: attestations, trails, approvals and allow-lists.
 //!
-//! Called by `service::evaluation` and by the page of an environment. [`Needs`] limits what is read, which does
+//! Called by `service::engine` and by the page of an environment. [`Needs`] limits what is read, which does
 //! not grow with the history of the same flows, names and trails.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

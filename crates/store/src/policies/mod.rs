@@ -18,25 +18,20 @@ use model::log::Kind;
 use model::{Fingerprint, Timestamp};
 use rules::policy::PolicyVersion;
 
-/// A policy of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentPolicy {
     /// Identifies its content, which never changes.
     pub id: Uuid,
-    /// Name and version.
     pub name: PolicyVersion,
 }
 
 /// A version of a policy to be recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct NewPolicy<'a> {
-    /// The policy's name.
     pub name: &'a str,
-    /// The description.
     pub description: &'a str,
     /// A comment on this version.
     pub comment: &'a str,
-    /// The policy file.
     pub content: &'a str,
     /// Whether it requires that trails comply with their templates.
     pub needs_trails: bool,
@@ -46,16 +41,12 @@ pub struct NewPolicy<'a> {
     pub created_by: &'a str,
 }
 
-/// The current version of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct CurrentPolicy {
     /// Identifies its content.
     pub id: Uuid,
-    /// Its name.
     pub name: String,
-    /// The version.
     pub version: i64,
-    /// The description.
     pub description: String,
     /// The policy file.
     pub content: String,
@@ -66,11 +57,8 @@ pub struct CurrentPolicy {
 /// An attachment of a policy to an environment.
 #[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
 pub struct Attachment {
-    /// Its identifier.
     pub id: Uuid,
-    /// The environment.
     pub environment: String,
-    /// The policy.
     pub policy: String,
     /// Whether the bootstrap file declares it.
     pub is_declared: bool,

@@ -66,9 +66,7 @@ pub async fn get(
 /// An artifact that does not fulfill a policy.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct FailingArtifact {
-    /// The environment.
     pub environment: String,
-    /// The artifact.
     #[sqlx(flatten)]
     pub artifact: Artifact,
     /// Why, by the rules of the policy.

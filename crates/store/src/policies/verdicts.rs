@@ -22,7 +22,6 @@ use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifact, Run
 /// The status of an environment before and after an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusChange<'a> {
-    /// Its identifier.
     pub environment: Uuid,
     /// Its compliance, and the evaluated artifacts, before.
     pub before: &'a EnvironmentStatus,
@@ -30,7 +29,6 @@ pub struct StatusChange<'a> {
     pub after: &'a EnvironmentStatus,
     /// All of its artifacts by compliance, after.
     pub counts: ComplianceCounts,
-    /// When the status expires.
     pub expiry: ExpiryChange,
 }
 
@@ -57,14 +55,11 @@ fn only_in<'a>(
 /// An environment with a policy. The columns in the order of `governed_artifacts`.
 #[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct GovernedEnvironment {
-    /// Its identifier.
     #[serde(deserialize_with = "converted::<_, Id, _>")]
     pub id: Uuid,
-    /// Its name.
     pub name: String,
     /// Its current snapshot.
     pub snapshot: i64,
-    /// Its compliance.
     #[sqlx(rename = "environment_compliance")]
     #[serde(deserialize_with = "read_compliance")]
     pub compliance: Compliance,
@@ -89,10 +84,8 @@ pub struct GovernedEnvironment {
 /// An artifact that runs in an environment with a policy. The columns in the order of `governed_artifacts`.
 #[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct GovernedArtifact {
-    /// The environment.
     #[sqlx(flatten)]
     pub environment: GovernedEnvironment,
-    /// The artifact.
     #[sqlx(rename = "fingerprint")]
     #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub artifact: Fingerprint,

@@ -13,9 +13,7 @@ use rules::identity::Issuer;
 pub struct StoredIssuer {
     /// Identifies its content, which never changes.
     pub id: Uuid,
-    /// The organization.
     pub organization: String,
-    /// The content.
     pub issuer: Issuer,
 }
 

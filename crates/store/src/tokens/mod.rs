@@ -20,7 +20,6 @@ pub async fn create(transaction: &mut Transaction, token: &Token) -> Result<(), 
     Ok(())
 }
 
-/// Revokes a token.
 pub async fn revoke(
     transaction: &mut Transaction,
     organization: &str,

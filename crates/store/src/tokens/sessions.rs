@@ -8,7 +8,6 @@ use model::{Fingerprint, Timestamp};
 use rules::identity::Person;
 use rules::session::SessionTimes;
 
-/// A session.
 #[derive(Debug, Clone)]
 pub struct Session {
     /// The hash of its token, which may have been closed since, or of its person.
@@ -64,7 +63,6 @@ pub async fn record_use(
     Ok(())
 }
 
-/// Ends a session.
 pub async fn close(transaction: &mut Transaction, session: Fingerprint) -> Result<(), Error> {
     const DELETE: &str = "DELETE FROM sessions WHERE sha256 = $1";
     execute!(transaction, DELETE, session);

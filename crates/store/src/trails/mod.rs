@@ -21,9 +21,7 @@ use rules::verdict::{LatestAttestation, evaluate_trail};
 /// Filters of a list of trails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter<'a> {
-    /// By flow.
     pub flow: Option<&'a str>,
-    /// By name.
     pub name: Option<&'a str>,
     /// By key and value of a tag of the flow.
     pub tag: Option<(&'a str, &'a str)>,

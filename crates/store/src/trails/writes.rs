@@ -13,13 +13,9 @@ use model::{AnyJson, Fingerprint, FreeForm, GitCommit, Text, Timestamp, UrlText}
 /// A trail to be begun, or changed: absent fields of an existing trail stay.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTrail<'a> {
-    /// The organization.
     pub organization: &'a str,
-    /// The flow.
     pub flow: &'a str,
-    /// Its name.
     pub name: &'a str,
-    /// Its description.
     pub description: Option<&'a Text>,
     /// The page of a pipeline.
     pub origin_url: Option<&'a UrlText>,
@@ -27,11 +23,9 @@ pub struct NewTrail<'a> {
     pub user_data: Option<&'a AnyJson>,
     /// URLs by name.
     pub external_urls: Option<&'a FreeForm>,
-    /// Its commit.
     pub commit: Option<&'a GitCommit>,
     /// The repository of the commit.
     pub repository: Option<Uuid>,
-    /// Its template.
     pub template: Option<Uuid>,
     /// The token's name.
     pub reported_by: &'a str,
@@ -42,7 +36,6 @@ pub struct NewTrail<'a> {
 /// A trail, which may be locked until the transaction ends.
 #[derive(Debug, Clone, Copy, sqlx::FromRow)]
 pub struct StoredTrail {
-    /// Its identifier.
     pub id: Uuid,
     /// When it last changed, or its last attestation was received.
     pub last_modified_at: Timestamp,

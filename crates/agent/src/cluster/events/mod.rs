@@ -26,17 +26,15 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Annotation of the bookmark at the end of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A decoded event.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Event<V = PodView> {
-    Object { change: Change, object: Result<V, Unreadable>, resource_version: String },
+pub(super) enum DecodedEvent<V = PodView> {
+    Object { change: ObjectChange, object: Result<V, Unreadable>, resource_version: String },
     Bookmark { resource_version: String, initial_events_end: bool },
     Error(Status),
 }
 
-/// The change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum ObjectChange {
     Added,
     Modified,
     Deleted,
@@ -59,7 +57,6 @@ pub(super) enum DecodeError {
     Truncated,
 }
 
-/// Splits a stream into events.
 #[derive(Debug)]
 pub(super) struct EventReader {
     framing: Framing,
@@ -76,7 +73,6 @@ enum Framing {
 }
 
 impl EventReader {
-    /// A reader for a known encoding.
     pub(super) fn from_encoding(encoding: Encoding) -> Option<Self> {
         let framing = match encoding {
             Encoding::Protobuf => Framing::Lengths,
@@ -90,8 +86,7 @@ impl EventReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete event.
-    pub(super) fn next<T: Object>(&mut self) -> Result<Option<Event<T::View>>, DecodeError> {
+    pub(super) fn next<T: Object>(&mut self) -> Result<Option<DecodedEvent<T::View>>, DecodeError> {
         if self.buffer.is_empty() {
             // Releases the memory of a burst or a large event, because most watches are idle.
             self.buffer = BytesMut::new();
@@ -109,7 +104,7 @@ impl EventReader {
                 }
                 self.buffer.advance(4);
                 let frame = self.buffer.split_to(length).freeze();
-                Event::from_protobuf::<T>(frame).map(Some)
+                DecodedEvent::from_protobuf::<T>(frame).map(Some)
             }
             Framing::Lines { searched } => loop {
                 let unsearched = self.buffer.iter().skip(*searched);
@@ -126,7 +121,7 @@ impl EventReader {
                 let line = self.buffer.split_to(length);
                 self.buffer.advance(1);
                 if !line.trim_ascii().is_empty() {
-                    return Event::from_json::<T>(&line).map(Some);
+                    return DecodedEvent::from_json::<T>(&line).map(Some);
                 }
             },
         }
@@ -138,7 +133,7 @@ impl EventReader {
     }
 }
 
-impl<V> Event<V> {
+impl<V> DecodedEvent<V> {
     fn from_protobuf<T: Object<View = V>>(frame: Bytes) -> Result<Self, DecodeError> {
         let malformed = |_| DecodeError::Malformed;
         let event = WatchFrame::decode(frame).map_err(malformed)?;
@@ -176,7 +171,7 @@ impl<V> Event<V> {
         }
     }
 
-    fn object<T: Object<View = V>>(change: Change, object: Result<T, Unreadable>) -> Self {
+    fn object<T: Object<View = V>>(change: ObjectChange, object: Result<T, Unreadable>) -> Self {
         let mut resource_version = String::new();
         let object = object.map(|mut object| {
             resource_version = object.take_resource_version();
@@ -194,7 +189,7 @@ impl<V> Event<V> {
 }
 
 enum Type {
-    Change(Change),
+    Change(ObjectChange),
     Bookmark,
     Error,
 }
@@ -202,9 +197,9 @@ enum Type {
 impl Type {
     fn parse(name: &str) -> Result<Self, DecodeError> {
         Ok(match name {
-            "ADDED" => Self::Change(Change::Added),
-            "MODIFIED" => Self::Change(Change::Modified),
-            "DELETED" => Self::Change(Change::Deleted),
+            "ADDED" => Self::Change(ObjectChange::Added),
+            "MODIFIED" => Self::Change(ObjectChange::Modified),
+            "DELETED" => Self::Change(ObjectChange::Deleted),
             "BOOKMARK" => Self::Bookmark,
             "ERROR" => Self::Error,
             _ => return Err(DecodeError::Type(name.to_owned())),

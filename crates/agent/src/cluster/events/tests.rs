@@ -23,7 +23,7 @@ macro_rules! recorded {
 fn read<'a>(
     encoding: Encoding,
     chunks: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Event>, Result<(), DecodeError>) {
+) -> (Vec<DecodedEvent>, Result<(), DecodeError>) {
     let mut reader = EventReader::from_encoding(encoding).unwrap();
     let mut events = Vec::new();
     for chunk in chunks {
@@ -40,17 +40,17 @@ fn read<'a>(
     (events, end)
 }
 
-fn describe(event: &Event) -> String {
+fn describe(event: &DecodedEvent) -> String {
     match event {
-        Event::Object { change, object: Ok(pod), resource_version } => {
+        DecodedEvent::Object { change, object: Ok(pod), resource_version } => {
             format!("{change:?} {} {resource_version}", pod.name)
         }
-        Event::Object { change, object: Err(unreadable), .. } => format!("{change:?} {unreadable:?}"),
-        Event::Bookmark { resource_version, initial_events_end: false } => {
+        DecodedEvent::Object { change, object: Err(unreadable), .. } => format!("{change:?} {unreadable:?}"),
+        DecodedEvent::Bookmark { resource_version, initial_events_end: false } => {
             format!("at {resource_version}")
         }
-        Event::Bookmark { resource_version, .. } => format!("list ends at {resource_version}"),
-        Event::Error(status) => format!("{} {}: {}", status.code, status.reason, status.message),
+        DecodedEvent::Bookmark { resource_version, .. } => format!("list ends at {resource_version}"),
+        DecodedEvent::Error(status) => format!("{} {}: {}", status.code, status.reason, status.message),
     }
 }
 
@@ -143,8 +143,10 @@ fn unreadable_pod_is_named_and_does_not_affect_others() {
     let bytes = [frame("MODIFIED", "Pod", named), frame("DELETED", "Pod", nameless), good].concat();
     let (events, end) = read(Encoding::Protobuf, [bytes.as_slice()]);
     assert_eq!((events.len(), end), (3, Ok(())));
-    let unreadable = |event: &Event| match event {
-        Event::Object { object: Err(unreadable), resource_version, .. } if resource_version.is_empty() => {
+    let unreadable = |event: &DecodedEvent| match event {
+        DecodedEvent::Object { object: Err(unreadable), resource_version, .. }
+            if resource_version.is_empty() =>
+        {
             (unreadable.pod.clone().map(|pod| (pod.namespace, pod.name)), unreadable.problem.clone())
         }
         other => panic!("{other:?}"),
@@ -173,7 +175,7 @@ fn memory_of_a_large_event_is_released() {
         for chunk in bytes.chunks(10_000) {
             reader.feed(chunk);
         }
-        assert!(matches!(reader.next::<Pod>(), Ok(Some(Event::Object { object: Ok(_), .. }))));
+        assert!(matches!(reader.next::<Pod>(), Ok(Some(DecodedEvent::Object { object: Ok(_), .. }))));
         assert_eq!(reader.next::<Pod>(), Ok(None));
         assert_eq!(reader.buffer.capacity(), 0);
     }
@@ -183,7 +185,7 @@ fn memory_of_a_large_event_is_released() {
 fn error_event_contains_the_retry_delay() {
     let json = r#"{"type":"ERROR","object":{"kind":"Status","message":"busy","reason":"TooManyRequests","details":{"retryAfterSeconds":7},"code":429}}"#;
     let (events, _) = read(Encoding::Json, [json.as_bytes(), b"\n"]);
-    let Event::Error(status) = &events[0] else { panic!("{events:?}") };
+    let DecodedEvent::Error(status) = &events[0] else { panic!("{events:?}") };
     assert_eq!((status.code, status.details.unwrap().retry_after_seconds), (429, 7));
     let bytes = frame("ERROR", "Status", status.encode_to_vec());
     assert_eq!(read(Encoding::Protobuf, [bytes.as_slice()]).0, events);

@@ -2,7 +2,7 @@
 //!
 //! Field numbers: `k8s.io/api/core/v1/generated.proto` and
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. Other fields are skipped without allocation.
-//! Protobuf, JSON and YAML decode to the same types, which convert to the views of the domain.
+//! Protobuf, JSON and YAML decode to the same types, which convert to the views of `live`.
 
 mod pod;
 

@@ -24,19 +24,18 @@ use timing::{earliest, is_reached, latest};
 
 use types::Failing;
 
-pub use timing::Timing;
+pub use timing::CadenceTiming;
 pub use types::{
-    BeginResult, Completion, Draft, Failure, Knowledge, SendReason, Step, UploadResult, View, WithholdReason,
+    BeginResult, Completion, Draft, Knowledge, SendReason, Step, UploadFailure, UploadResult, View,
+    WithholdReason,
 };
 
 /// The report schedule of one environment.
 #[derive(Debug, Clone)]
 pub struct Cadence {
-    timing: Timing,
+    timing: CadenceTiming,
     seed: u64,
-    /// Number of started uploads.
     uploads: u64,
-    /// The revision of the last view.
     last_revision: Option<Revision>,
     /// Changes since the last report began.
     pending: Option<Pending>,
@@ -50,7 +49,6 @@ pub struct Cadence {
     upload_time: Duration,
     failing: Option<Failing>,
     shutdown: Option<Shutdown>,
-    /// Whether the last view was stale.
     was_stale: bool,
     /// Until then, events that were missed while stale may still arrive.
     catch_up_until: Option<Instant>,
@@ -67,7 +65,6 @@ struct Pending {
 struct Flight {
     draft: Draft,
     start: Instant,
-    /// The changes that the report contains.
     changes: Option<Pending>,
 }
 
@@ -101,7 +98,7 @@ impl Cadence {
     /// The cadence of an environment that has not reported. Different seeds keep environments from
     /// reporting at the same time.
     #[must_use]
-    pub fn new(timing: Timing, seed: u64) -> Self {
+    pub fn new(timing: CadenceTiming, seed: u64) -> Self {
         Self {
             timing,
             seed,
@@ -320,7 +317,7 @@ impl Cadence {
         Completion { accepted: Some((revision, contents)), another_writer }
     }
 
-    fn fail(&mut self, flight: &Flight, failure: Failure, retry_after: Option<Duration>, now: Instant) {
+    fn fail(&mut self, flight: &Flight, failure: UploadFailure, retry_after: Option<Duration>, now: Instant) {
         if self.stored_hash != Some(flight.draft.hash) {
             self.stored_hash = None;
         }
@@ -332,23 +329,23 @@ impl Cadence {
         let seed = self.upload_seed();
         if let Some(shutdown) = &mut self.shutdown
             && shutdown.is_final_sent
-            && failure == Failure::Transient
+            && failure == UploadFailure::Transient
         {
             let delay = self.timing.retry_delay_at_shutdown(shutdown.attempts, seed);
             shutdown.next_attempt = now.checked_add(self.timing.backoff.with_retry_after(delay, retry_after));
             shutdown.is_final_sent = false;
         }
         let delay = match failure {
-            Failure::Transient => self.timing.retry_delay(failures, seed),
+            UploadFailure::Transient => self.timing.retry_delay(failures, seed),
             // A short interval must not cause frequent retries.
-            Failure::Permanent | Failure::TooLarge => {
+            UploadFailure::Permanent | UploadFailure::TooLarge => {
                 self.timing.heartbeat(seed).max(self.timing.backoff.max)
             }
         };
         let delay = self.timing.backoff.with_retry_after(delay, retry_after);
         let since = self.failing.map_or(now, |failing| failing.since);
         let is_too_large =
-            failure == Failure::TooLarge && flight.draft.contents == Contents::RunningAndDeparted;
+            failure == UploadFailure::TooLarge && flight.draft.contents == Contents::RunningAndDeparted;
         let reason = if is_too_large { SendReason::Smaller } else { SendReason::Retry };
         self.failing = Some(Failing { since, failures, reason, retry_at: now.checked_add(delay) });
     }

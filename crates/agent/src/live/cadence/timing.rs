@@ -1,15 +1,14 @@
 //! Durations of the cadence, and its arithmetic with time.
 //!
-//! `agent` builds a [`Timing`] from the command line. An instant that overflows is `None` and is never
+//! `agent` builds a [`CadenceTiming`] from the command line. An instant that overflows is `None` and is never
 //! reached.
 
 use std::time::{Duration, Instant};
 
 use model::retry::Backoff;
 
-/// Durations and factors of a cadence.
 #[derive(Debug, Clone, Copy)]
-pub struct Timing {
+pub struct CadenceTiming {
     /// Delay of a report after the last change.
     pub debounce: Duration,
     /// Maximum delay after the first change; at least `debounce`.
@@ -20,7 +19,6 @@ pub struct Timing {
     pub jitter: u32,
     /// Minimum time between the starts of two reports, as a multiple of the upload time.
     pub spacing_factor: u32,
-    /// Maximum of the spacing.
     pub max_spacing: Duration,
     /// Withhold reports after this time without contact.
     pub stale_after: Duration,
@@ -30,7 +28,7 @@ pub struct Timing {
     pub shutdown_timeout: Duration,
 }
 
-impl Default for Timing {
+impl Default for CadenceTiming {
     fn default() -> Self {
         Self {
             debounce: Duration::from_secs(2),
@@ -46,7 +44,7 @@ impl Default for Timing {
     }
 }
 
-impl Timing {
+impl CadenceTiming {
     /// Divides every duration by `divisor`.
     #[must_use]
     pub fn scaled(self, divisor: u32) -> Self {
@@ -88,13 +86,11 @@ impl Timing {
         upload.saturating_mul(self.spacing_factor).min(self.max_spacing)
     }
 
-    /// When the debounce ends.
     pub(super) fn debounce_deadline(&self, first: Instant, last: Instant) -> Option<Instant> {
         let max = self.max_debounce.max(self.debounce);
         earliest(last.checked_add(self.debounce), first.checked_add(max))
     }
 
-    /// When the live set becomes stale.
     pub(super) fn stale_at(&self, contact: Instant) -> Option<Instant> {
         contact.checked_add(self.stale_after)
     }
@@ -116,7 +112,6 @@ pub(super) fn latest(one: Option<Instant>, other: Option<Instant>) -> Option<Ins
     one.zip(other).map(|(one, other)| one.max(other))
 }
 
-/// Whether a time has been reached.
 pub(super) fn is_reached(at: Option<Instant>, now: Instant) -> bool {
     at.is_some_and(|at| at <= now)
 }

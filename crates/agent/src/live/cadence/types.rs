@@ -30,7 +30,6 @@ pub enum Knowledge {
     Contact(Instant),
 }
 
-/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Wait for a change, and at most until `until`.
@@ -39,10 +38,7 @@ pub enum Step {
         until: Option<Instant>,
     },
     /// Compose a report of the current state and pass it to `begin`.
-    Send {
-        /// Why the report is due.
-        reason: SendReason,
-    },
+    Send { reason: SendReason },
     /// No report may begin, including heartbeats. A report in flight continues.
     Withhold {
         /// The missing knowledge. Waiting alone does not change it.
@@ -52,35 +48,27 @@ pub enum Step {
     Stop,
 }
 
-/// Why a report is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendReason {
-    /// The first report.
     First,
-    /// The environment changed.
     Change,
     /// No change for an interval.
     Heartbeat,
-    /// The previous report failed.
     Retry,
     /// The previous report was too large with departed pods; running pods are reported without them.
     Smaller,
     /// The previous report contained departed pods; without a follow-up they would appear to be running.
     FollowUp,
-    /// The agent shuts down.
     Shutdown,
 }
 
-/// Why no report may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithholdReason {
-    /// The first list is not complete.
     Unlisted,
     /// An empty namespace is not confirmed to exist.
     Unconfirmed,
     /// The last contact is too old.
     Stale {
-        /// Time of the last contact.
         contact: Instant,
     },
 }
@@ -92,7 +80,6 @@ pub struct Draft {
     pub reason: SendReason,
     /// The environment's revision at the time of composition.
     pub revision: Revision,
-    /// Hash of the body.
     pub hash: u64,
     /// Whether the report contains departed pods.
     pub contents: Contents,
@@ -109,18 +96,15 @@ pub enum BeginResult {
     Busy,
 }
 
-/// The result of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadResult {
-    /// The service stored the report.
     Accepted {
         /// Whether the service created a new snapshot; `None` if the response does not say.
         new_snapshot: Option<bool>,
     },
     /// The service may or may not have stored the report.
     Failed {
-        /// Whether a retry may succeed.
-        failure: Failure,
+        failure: UploadFailure,
         /// Delay from the Retry-After header.
         retry_after: Option<Duration>,
     },
@@ -128,7 +112,7 @@ pub enum UploadResult {
 
 /// Whether a retry of a failed report may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum UploadFailure {
     /// A retry may succeed soon: no response, or a transient status.
     Transient,
     /// Somebody has to intervene; a retry or a change of the pods does not help.
@@ -168,7 +152,7 @@ impl SendReason {
     }
 }
 
-impl From<StatusClass> for Failure {
+impl From<StatusClass> for UploadFailure {
     /// `Success` means here that a successful status has an invalid body: it is not from the service, which
     /// is permanent.
     fn from(class: StatusClass) -> Self {

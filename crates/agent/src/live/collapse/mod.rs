@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use model::image_id::ContainerSkip;
-use model::image_id::{self, ImageId};
+use model::image_id::{self, ImageId, InvalidImageId};
 
 use self::size_budget::SizeBudget;
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};
@@ -50,6 +49,40 @@ impl fmt::Display for PodSkip {
             Self::NotStarted => "not started",
             Self::NoDigest => "without a SHA-256 digest",
             Self::Unreadable => "unreadable",
+        })
+    }
+}
+
+/// Why a container is not in the report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ContainerSkip {
+    /// No image ID: the image is not pulled, or the kubelet lost the status.
+    NotStarted,
+    /// Its digest is not SHA-256, which the interface requires.
+    OtherAlgorithm,
+    /// Its image ID contains no digest.
+    NoDigest,
+    /// The pod exceeds its size budget.
+    TooMany,
+}
+
+impl From<InvalidImageId> for ContainerSkip {
+    fn from(invalid: InvalidImageId) -> Self {
+        match invalid {
+            InvalidImageId::NotStarted => Self::NotStarted,
+            InvalidImageId::OtherAlgorithm => Self::OtherAlgorithm,
+            InvalidImageId::NoDigest => Self::NoDigest,
+        }
+    }
+}
+
+impl fmt::Display for ContainerSkip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotStarted => "not started",
+            Self::OtherAlgorithm => "with a digest other than SHA-256",
+            Self::NoDigest => "without a digest in the image ID",
+            Self::TooMany => "above the size limit of a pod",
         })
     }
 }
@@ -118,7 +151,7 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
                     missing.push((&container.name, ContainerSkip::TooMany));
                 }
             }
-            Err(reason) => missing.push((&container.name, reason)),
+            Err(invalid) => missing.push((&container.name, invalid.into())),
         }
     }
     let current = containers.len();

@@ -3,6 +3,9 @@
 //! Each environment in `agent` has one [`DepartedPods`]. It receives every departure and every accepted
 //! report, and returns the artifacts that the next report includes besides the running pods. The cadence
 //! decides when that report is sent.
+//!
+//! An accepted report of revision *r* contained every pod in the set at *r*. A departure from a namespace that the
+//! environment selected later counts from `LiveSet::selected_since`.
 
 mod backlog;
 
@@ -13,16 +16,13 @@ use self::backlog::{Backlog, DepartedPod};
 use super::departure::{Departure, Revision};
 use model::{Artifact, Workload};
 
-/// Contents of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// Running pods only.
     Running,
     /// Running pods, and all departed pods at the time of composition.
     RunningAndDeparted,
 }
 
-/// Limits of the departed pods of one environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Above this number, pods are deduplicated by namespace, owners and digests.
@@ -47,7 +47,6 @@ pub struct DepartedPods {
     inserted: u64,
     /// While deduplicating: the pod that represents each group.
     representatives: Option<HashMap<Group, u64>>,
-    /// The last accepted revision.
     accepted: Revision,
     counts: Counts,
 }
@@ -153,7 +152,6 @@ impl DepartedPods {
         self.pods.len() == 0
     }
 
-    /// Pods that were not kept, since the start.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

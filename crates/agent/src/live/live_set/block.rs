@@ -91,7 +91,6 @@ impl Block {
         }
     }
 
-    /// Removes and returns the pods from `index` on.
     pub(super) fn split_off(&mut self, index: usize) -> Self {
         let start = self.start(index);
         let mut rest = Self {
@@ -106,7 +105,6 @@ impl Block {
         rest
     }
 
-    /// Appends the pods of the next block.
     pub(super) fn append(&mut self, next: &Self) {
         let start = self.names.len();
         self.names.reserve_exact(next.names.len());

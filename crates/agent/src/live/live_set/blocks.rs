@@ -34,7 +34,6 @@ impl Blocks {
         self.0.is_empty()
     }
 
-    /// Shares the current blocks.
     pub(super) fn share(&self) -> impl Iterator<Item = Arc<Block>> {
         self.0.iter().map(|marked| Arc::clone(&marked.block))
     }

@@ -16,7 +16,6 @@ use crate::live::labels::NamespaceView;
 use crate::live::selection::Selection;
 use model::NamespaceName;
 
-/// Counters of all environments.
 #[derive(Debug)]
 pub(super) struct Counters {
     environments: Vec<EnvironmentCounters>,
@@ -35,7 +34,6 @@ struct EnvironmentCounters {
     is_seen: bool,
 }
 
-/// Counters of one namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceCounters {
     pub(super) name: Arc<str>,
@@ -84,7 +82,6 @@ impl Counters {
         })
     }
 
-    /// The environments that select a namespace.
     fn selecting(&self, namespace: &str) -> Box<[usize]> {
         (0..self.environments.len()).filter(|n| self.selected_since(*n, namespace).is_some()).collect()
     }

@@ -56,7 +56,6 @@ impl Entry {
         known.map(|known| known.created_at).filter(|at| *at > 0).or_else(|| pod.reported_creation_time())
     }
 
-    /// The reported workload.
     pub(super) fn workload(&self) -> Option<&Arc<Workload>> {
         self.template.collapsed.workload.as_ref().ok()
     }

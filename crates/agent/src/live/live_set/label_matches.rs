@@ -9,14 +9,12 @@ use super::list_state::{ListState, RelistDiff};
 use crate::live::departure::Revision;
 use crate::live::selection::Selection;
 
-/// The matches of all namespaces.
 #[derive(Debug, Default)]
 pub(super) struct LabelMatches {
     list: ListState,
     namespaces: BTreeMap<Box<str>, Matches>,
 }
 
-/// The matches of one namespace.
 #[derive(Debug)]
 struct Matches {
     /// Environments, with the first revision in which each matched.
@@ -65,7 +63,6 @@ impl LabelMatches {
         }
     }
 
-    /// Forgets that a deleted namespace was unreadable.
     pub(super) fn forget_unreadable(&mut self, namespace: &str) {
         self.list.forget_namespace(namespace);
     }

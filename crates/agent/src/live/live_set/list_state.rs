@@ -58,7 +58,6 @@ impl ListState {
         self.counts().insert(namespace.into(), 1);
     }
 
-    /// Forgets a namespace that was unreadable.
     pub(super) fn forget_namespace(&mut self, namespace: &str) {
         self.unnamed.remove(namespace);
         self.current_unnamed.remove(namespace);

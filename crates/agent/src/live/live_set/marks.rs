@@ -49,7 +49,6 @@ impl Marks {
         }
     }
 
-    /// Removes and returns the marks from `index` on.
     pub(super) fn split_off(&mut self, index: usize) -> Self {
         let mut rest = Self::default();
         for n in index..MAX_PODS {

@@ -3,6 +3,9 @@
 //! `agent` feeds it from lists and watches. A relist is a mark and sweep: listed pods are applied at once,
 //! unlisted pods are removed when the list is complete. A [`Snapshot`] of it is the report of an environment.
 //! Returns changes and departures, but never decides about reports.
+//!
+//! Artifacts are sorted bytewise by `namespace/name`: `a-b/x` comes before `a/x`. Pods and namespaces have separate
+//! watches, so either may be ahead: a pod whose namespace is not known is kept, and so is its departure.
 
 mod block;
 mod blocks;
@@ -60,7 +63,6 @@ struct Namespace {
     pods: Blocks,
 }
 
-/// Result of applying a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApplyResult {
     /// Artifacts that ended: of this pod, of an earlier pod with its name, or both.
@@ -99,7 +101,6 @@ impl LiveSet {
         }
     }
 
-    /// Starts or restarts a list of namespaces.
     pub fn begin_namespaces(&mut self) {
         self.counters.labels.begin();
     }

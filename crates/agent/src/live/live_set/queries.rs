@@ -9,7 +9,6 @@ use crate::live::departure::Revision;
 use model::{Artifact, NamespaceName};
 
 impl LiveSet {
-    /// The last revision of the whole set.
     #[must_use]
     pub fn latest(&self) -> Revision {
         self.counters.latest()
@@ -72,7 +71,6 @@ impl LiveSet {
         pods + self.counters.unreadable_namespaces(environment)
     }
 
-    /// The tally of an environment.
     #[must_use]
     pub fn tally(&self, environment: usize) -> Tally {
         let mut tally = self.counters.tally(environment);

@@ -11,7 +11,6 @@ use super::tally::Tally;
 use crate::live::departure::Revision;
 use model::{Artifact, ArtifactView};
 
-/// The artifacts of one environment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Counts without the departed pods.
@@ -58,13 +57,11 @@ impl Snapshot {
         Self { tally, revision, blocks: blocks.into(), departed: unique.into() }
     }
 
-    /// Number of artifacts.
     #[must_use]
     pub fn len(&self) -> usize {
         usize::try_from(self.tally.artifacts).unwrap_or(usize::MAX).saturating_add(self.departed.len())
     }
 
-    /// Whether there are no artifacts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -93,7 +90,6 @@ impl<'a> IntoIterator for &'a Snapshot {
 }
 
 impl<'a> Iter<'a> {
-    /// The position of the next artifact.
     #[must_use]
     pub fn cursor(&self) -> Cursor {
         self.cursor

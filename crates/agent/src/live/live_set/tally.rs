@@ -11,7 +11,6 @@ use crate::live::collapse::{Collapsed, ContainerSkip, PodSkip};
 pub struct Tally {
     /// Pods in any phase.
     pub pods: u64,
-    /// Reported pods.
     pub artifacts: u64,
     /// Skipped pods; no entry is zero.
     pub skipped_pods: BTreeMap<PodSkip, u64>,
@@ -22,13 +21,11 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Unreadable pods.
     #[must_use]
     pub fn unreadable(&self) -> u64 {
         self.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or_default()
     }
 
-    /// Adds a pod.
     pub(super) fn add(&mut self, pod: &Collapsed) {
         self.pods += 1;
         self.config_digests += pod.config_digests();

@@ -15,10 +15,10 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-pub use timing::{Streaming, Timing};
-pub use types::{Action, Event, Input, Listing, Request, RestartReason, State, Step};
+pub use timing::{Streaming, WatchTiming};
+pub use types::{Input, Listing, RestartReason, State, Step, StreamEvent, WatchAction, WatchRequest};
 
-use types::Failure;
+use types::WatchFailure;
 
 /// Relist after this many consecutive watches without a frame. An API server that was restored from a
 /// backup accepts a resourceVersion from its future and never sends an event for it.
@@ -33,7 +33,7 @@ const MAX_BACKOFF_STEPS: u32 = 16;
 /// State of the list or the watch of one namespace, or of the whole cluster.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    timing: Timing,
+    timing: WatchTiming,
     random: fastrand::Rng,
     phase: Phase,
     streaming: Streaming,
@@ -63,7 +63,6 @@ pub struct Watch {
 enum Phase {
     /// A streaming list, up to its bookmark.
     Streaming,
-    /// A paged or unpaged list.
     Paged(Paging),
     Watching(Received),
     /// A delay; no response is open.
@@ -80,7 +79,6 @@ enum Received {
     Progress,
 }
 
-/// The next request.
 #[derive(Debug, Clone)]
 enum Next {
     List,
@@ -99,7 +97,6 @@ struct Paging {
     expirations: u32,
 }
 
-/// Delay before the next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Delay {
     /// No delay, unless the server sent Retry-After.
@@ -109,10 +106,10 @@ enum Delay {
 }
 
 impl Paging {
-    fn request(&self) -> Request {
+    fn request(&self) -> WatchRequest {
         match self {
-            Self { token: None, expirations: 2.. } => Request::Unpaged,
-            Self { token, .. } => Request::Page { token: token.clone() },
+            Self { token: None, expirations: 2.. } => WatchRequest::Unpaged,
+            Self { token, .. } => WatchRequest::Page { token: token.clone() },
         }
     }
 }
@@ -126,7 +123,7 @@ impl Default for Phase {
 impl Watch {
     /// A watch that has not started. `seed` determines all random durations.
     #[must_use]
-    pub fn new(timing: Timing, seed: u64) -> Self {
+    pub fn new(timing: WatchTiming, seed: u64) -> Self {
         Self {
             streaming: timing.streaming,
             timing,
@@ -145,7 +142,6 @@ impl Watch {
         }
     }
 
-    /// The first step.
     pub fn start(&mut self, now: Instant) -> Step {
         self.send(Next::List, now)
     }
@@ -158,7 +154,6 @@ impl Watch {
         self.contact
     }
 
-    /// The current activity.
     #[must_use]
     pub fn state(&self) -> State {
         match self.phase {
@@ -185,10 +180,10 @@ impl Watch {
         let is_event = matches!(input, Input::Event(_));
         let failure = match input {
             // A watch cannot continue without a resourceVersion.
-            Input::Event(Event::Bookmark { initial_events_end: true, resource_version: "" }) => {
-                Failure::new(RestartReason::Garbled)
+            Input::Event(StreamEvent::Bookmark { initial_events_end: true, resource_version: "" }) => {
+                WatchFailure::new(RestartReason::Garbled)
             }
-            Input::Event(Event::Bookmark { initial_events_end: true, resource_version }) => {
+            Input::Event(StreamEvent::Bookmark { initial_events_end: true, resource_version }) => {
                 self.complete(resource_version, now);
                 self.started_at = Some(now);
                 let step = self.read(Phase::Watching(Received::Nothing), now);
@@ -227,7 +222,7 @@ impl Watch {
                 return self.send(Next::Paged(Paging { token: Some(token.to_owned()), ..paging }), now);
             }
             // A list that ends before it is complete was cut off.
-            input => input.failure().unwrap_or(Failure::new(RestartReason::BrokenOff)),
+            input => input.failure().unwrap_or(WatchFailure::new(RestartReason::BrokenOff)),
         };
         let has_token = paging.token.is_some();
         if !has_token || !failure.is_rejection() {
@@ -327,16 +322,16 @@ impl Watch {
     /// Restarts a list whose responses succeeded but are inconsistent.
     fn abandon_list(&mut self, now: Instant) -> Step {
         self.abandoned_lists += 1;
-        let failure = Failure::new(RestartReason::Garbled);
+        let failure = WatchFailure::new(RestartReason::Garbled);
         self.retry(failure, Delay::Backoff(self.abandoned_lists), Next::List, now)
     }
 
-    fn retry_list(&mut self, failure: Failure, next: Next, now: Instant) -> Step {
+    fn retry_list(&mut self, failure: WatchFailure, next: Next, now: Instant) -> Step {
         self.list_failures += 1;
         self.retry(failure, Delay::Backoff(self.list_failures), next, now)
     }
 
-    fn retry(&mut self, failure: Failure, delay: Delay, next: Next, now: Instant) -> Step {
+    fn retry(&mut self, failure: WatchFailure, delay: Delay, next: Next, now: Instant) -> Step {
         let backoff = self.timing.backoff;
         let delay = match delay {
             Delay::Zero => Duration::ZERO,
@@ -352,7 +347,7 @@ impl Watch {
 
     fn wait(&mut self, next: Next, delay: Duration) -> Step {
         self.phase = Phase::Waiting(next);
-        Step { listing: None, restart: None, action: Action::Wait(delay) }
+        Step { listing: None, restart: None, action: WatchAction::Wait(delay) }
     }
 
     fn read(&mut self, phase: Phase, now: Instant) -> Step {
@@ -366,7 +361,7 @@ impl Watch {
             }
         };
         self.phase = phase;
-        Step { listing: None, restart: None, action: Action::Read { timeout } }
+        Step { listing: None, restart: None, action: WatchAction::Read { timeout } }
     }
 
     fn send(&mut self, next: Next, now: Instant) -> Step {
@@ -376,11 +371,11 @@ impl Watch {
             Next::Watch => {
                 self.started_at = Some(now);
                 let from = self.resource_version.clone();
-                let request = Request::Watch { from, timeout_seconds: self.timeout_seconds() };
+                let request = WatchRequest::Watch { from, timeout_seconds: self.timeout_seconds() };
                 (Phase::Watching(Received::Nothing), None, request)
             }
             Next::List if self.streaming == Streaming::Preferred => {
-                let request = Request::StreamingList { timeout_seconds: self.timeout_seconds() };
+                let request = WatchRequest::StreamingList { timeout_seconds: self.timeout_seconds() };
                 (Phase::Streaming, Some(Listing::Started), request)
             }
             Next::List => return self.send(Next::Paged(Paging::default()), now),
@@ -393,7 +388,7 @@ impl Watch {
             }
         };
         self.phase = phase;
-        Step { listing, restart: None, action: Action::Send(request) }
+        Step { listing, restart: None, action: WatchAction::Send(request) }
     }
 
     fn timeout_seconds(&mut self) -> u32 {

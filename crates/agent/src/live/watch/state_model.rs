@@ -20,11 +20,9 @@ type Pods = [Option<usize>; PODS];
 struct Server {
     states: Vec<Pods>,
     response: Response,
-    /// Number of changes so far.
     changes: usize,
 }
 
-/// The open response.
 #[derive(Clone)]
 enum Response {
     None,
@@ -66,12 +64,11 @@ const REQUEST_BEHAVIORS: [Behavior; 5] = [
 const RESPONSE_BEHAVIORS: [Behavior; 5] =
     [Behavior::Correct, Behavior::Error(410), Behavior::Silent, Behavior::BrokenOff, Behavior::Ended];
 
-/// One history and its current state.
 #[derive(Clone)]
 struct History {
     watch: Watch,
     now: Instant,
-    action: Action,
+    action: WatchAction,
     server: Server,
     set: Pods,
     seen: [bool; PODS],
@@ -102,7 +99,7 @@ impl Server {
 
 impl History {
     fn new() -> Self {
-        let timing = Timing { relist: RELIST, ..Timing::default() };
+        let timing = WatchTiming { relist: RELIST, ..WatchTiming::default() };
         let mut watch = Watch::new(timing, 7);
         let now = Instant::now();
         let step = watch.start(now);
@@ -123,9 +120,9 @@ impl History {
     /// The possible behaviors at the current action. A delay always elapses.
     fn possible_behaviors(&self) -> &'static [Behavior] {
         match self.action {
-            Action::Send(_) => &REQUEST_BEHAVIORS,
-            Action::Read { .. } => &RESPONSE_BEHAVIORS,
-            Action::Wait(_) => &[Behavior::Correct],
+            WatchAction::Send(_) => &REQUEST_BEHAVIORS,
+            WatchAction::Read { .. } => &RESPONSE_BEHAVIORS,
+            WatchAction::Wait(_) => &[Behavior::Correct],
         }
     }
 
@@ -140,28 +137,28 @@ impl History {
         self.server.change();
         let before = self.watch.contact();
         match (self.action.clone(), behavior) {
-            (Action::Wait(delay), _) => {
+            (WatchAction::Wait(delay), _) => {
                 self.now += delay;
                 self.input(Input::DelayElapsed, None);
             }
-            (Action::Send(request), Behavior::Correct) => {
+            (WatchAction::Send(request), Behavior::Correct) => {
                 self.server.response = self.response(&request);
                 self.input(Input::ResponseStarted, None);
             }
-            (Action::Send(_), Behavior::Error(status)) => {
+            (WatchAction::Send(_), Behavior::Error(status)) => {
                 self.input(Input::ErrorStatus { status, retry_after: None }, None);
             }
-            (Action::Send(_), _) => self.input(Input::Unreachable, None),
-            (Action::Read { .. }, Behavior::Correct) => return self.read(),
-            (Action::Read { timeout }, Behavior::Silent) => {
+            (WatchAction::Send(_), _) => self.input(Input::Unreachable, None),
+            (WatchAction::Read { .. }, Behavior::Correct) => return self.read(),
+            (WatchAction::Read { timeout }, Behavior::Silent) => {
                 self.now += timeout;
                 self.input(Input::Silent, None);
             }
-            (Action::Read { .. }, Behavior::Error(code)) => {
-                self.input(Input::Event(Event::Error { code, reason: "", retry_after: None }), None);
+            (WatchAction::Read { .. }, Behavior::Error(code)) => {
+                self.input(Input::Event(StreamEvent::Error { code, reason: "", retry_after: None }), None);
             }
-            (Action::Read { .. }, Behavior::Ended) => self.input(Input::Ended, None),
-            (Action::Read { .. }, _) => {
+            (WatchAction::Read { .. }, Behavior::Ended) => self.input(Input::Ended, None),
+            (WatchAction::Read { .. }, _) => {
                 if let Response::Page { state, pods } = self.server.response.clone() {
                     for pod in pods.take(1) {
                         self.store_listed(state, pod);
@@ -178,18 +175,18 @@ impl History {
         );
     }
 
-    fn response(&self, request: &Request) -> Response {
+    fn response(&self, request: &WatchRequest) -> Response {
         let state = self.server.latest();
         match request {
-            Request::StreamingList { .. } => Response::Stream { state, pod: 0 },
-            Request::Page { token: None } => Response::Page { state, pods: 0..1 },
-            Request::Page { token: Some(token) } => {
+            WatchRequest::StreamingList { .. } => Response::Stream { state, pod: 0 },
+            WatchRequest::Page { token: None } => Response::Page { state, pods: 0..1 },
+            WatchRequest::Page { token: Some(token) } => {
                 let (state, pod) = token.split_once(':').unwrap();
                 let pod: usize = pod.parse().unwrap();
                 Response::Page { state: state.parse().unwrap(), pods: pod..pod + 1 }
             }
-            Request::Unpaged => Response::Page { state, pods: 0..PODS },
-            Request::Watch { from, .. } => Response::Watch { from: from.parse().unwrap() },
+            WatchRequest::Unpaged => Response::Page { state, pods: 0..PODS },
+            WatchRequest::Watch { from, .. } => Response::Watch { from: from.parse().unwrap() },
         }
     }
 
@@ -201,13 +198,13 @@ impl History {
                 self.store_listed(state, pod);
                 self.server.response = Response::Stream { state, pod: pod + 1 };
                 let before = self.watch.contact();
-                self.input(Input::Event(Event::Added { resource_version: "0" }), None);
+                self.input(Input::Event(StreamEvent::Added { resource_version: "0" }), None);
                 assert_eq!(self.watch.contact(), before, "contact during a list: {:?}", self.trace);
             }
             Response::Stream { state, .. } => {
                 self.server.response = Response::Watch { from: state };
                 let version = state.to_string();
-                let end = Event::Bookmark { resource_version: &version, initial_events_end: true };
+                let end = StreamEvent::Bookmark { resource_version: &version, initial_events_end: true };
                 self.input(Input::Event(end), Some(state));
             }
             Response::Page { state, pods } => {
@@ -225,12 +222,12 @@ impl History {
                 let version = to.to_string();
                 let (old, new) = (self.server.states[from], self.server.states[to]);
                 let event = match (0..PODS).find(|&pod| old[pod] != new[pod]) {
-                    None => Event::Bookmark { resource_version: &version, initial_events_end: false },
+                    None => StreamEvent::Bookmark { resource_version: &version, initial_events_end: false },
                     Some(pod) => {
                         self.store(pod, new[pod]);
                         match new[pod] {
-                            None => Event::Deleted { resource_version: &version },
-                            Some(_) => Event::Modified { resource_version: &version },
+                            None => StreamEvent::Deleted { resource_version: &version },
+                            Some(_) => StreamEvent::Modified { resource_version: &version },
                         }
                     }
                 };
@@ -278,7 +275,7 @@ impl History {
             }
             None => assert!(complete.is_none(), "complete list was ignored: {:?}", self.trace),
         }
-        if !matches!(step.action, Action::Read { .. }) {
+        if !matches!(step.action, WatchAction::Read { .. }) {
             self.server.response = Response::None;
         }
         self.action = step.action;
@@ -307,7 +304,7 @@ impl History {
             let mut next = self.clone();
             next.step(behavior);
             // A delay has one outcome and does not count.
-            let is_delay = matches!(self.action, Action::Wait(_));
+            let is_delay = matches!(self.action, WatchAction::Wait(_));
             next.explore(if is_delay { length } else { length - 1 })
         };
         self.possible_behaviors().iter().map(explore).sum()
@@ -326,7 +323,7 @@ fn invariants_hold_during_a_paged_list() {
     for behavior in [Behavior::Error(422), Behavior::Correct, Behavior::Correct] {
         history.step(behavior);
     }
-    assert!(matches!(&history.action, Action::Send(Request::Page { token: Some(_) })));
+    assert!(matches!(&history.action, WatchAction::Send(WatchRequest::Page { token: Some(_) })));
     history.explore(7);
 }
 

@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use model::retry::Backoff;
 
-/// Durations and options of a [`Watch`](super::Watch).
 #[derive(Debug, Clone)]
-pub struct Timing {
-    /// Whether to request streaming lists.
+pub struct WatchTiming {
     pub streaming: Streaming,
     /// Read timeout of a streaming list.
     pub stream_timeout: Duration,
@@ -22,7 +20,6 @@ pub struct Timing {
     pub relist: Duration,
     /// Range of the random `timeoutSeconds` of a watch, in seconds.
     pub timeout_seconds: RangeInclusive<u32>,
-    /// Delays between attempts.
     pub backoff: Backoff,
 }
 
@@ -36,7 +33,7 @@ pub enum Streaming {
     Never,
 }
 
-impl Default for Timing {
+impl Default for WatchTiming {
     fn default() -> Self {
         Self {
             streaming: Streaming::Preferred,
@@ -51,7 +48,7 @@ impl Default for Timing {
     }
 }
 
-impl Timing {
+impl WatchTiming {
     /// Divides every duration by `divisor`; `timeout_seconds` stays at least 1.
     #[must_use]
     pub fn scaled(self, divisor: u32) -> Self {

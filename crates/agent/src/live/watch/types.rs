@@ -5,14 +5,13 @@ use std::time::Duration;
 use model::retry::{StatusClass, classify};
 use model::words;
 
-/// Result of the last [`Action`].
+/// Result of the last [`WatchAction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
     /// The response has status 200; its body has not been read.
     ResponseStarted,
     /// The response has another status.
     ErrorStatus {
-        /// The status code.
         status: u16,
         /// Delay from the Retry-After header.
         retry_after: Option<Duration>,
@@ -29,30 +28,37 @@ pub enum Input<'a> {
     Page {
         /// The continue token; empty on the last page.
         token: &'a str,
-        /// The resourceVersion of the list.
         resource_version: &'a str,
     },
     /// An event of a watch or of a streaming list.
-    Event(Event<'a>),
-    /// The server closed the stream.
+    Event(StreamEvent<'a>),
     Ended,
-    /// The delay has elapsed.
     DelayElapsed,
 }
 
 /// An event. `resource_version` is empty if the event has no readable one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// ADDED.
-    Added { resource_version: &'a str },
-    /// MODIFIED.
-    Modified { resource_version: &'a str },
-    /// DELETED.
-    Deleted { resource_version: &'a str },
+pub enum StreamEvent<'a> {
+    Added {
+        resource_version: &'a str,
+    },
+    Modified {
+        resource_version: &'a str,
+    },
+    Deleted {
+        resource_version: &'a str,
+    },
     /// BOOKMARK; the first of a streaming list has the annotation `k8s.io/initial-events-end`.
-    Bookmark { resource_version: &'a str, initial_events_end: bool },
+    Bookmark {
+        resource_version: &'a str,
+        initial_events_end: bool,
+    },
     /// ERROR, with the code, the reason and the `retryAfterSeconds` of its `Status`.
-    Error { code: u16, reason: &'a str, retry_after: Option<Duration> },
+    Error {
+        code: u16,
+        reason: &'a str,
+        retry_after: Option<Duration>,
+    },
 }
 
 /// Output of the state machine.
@@ -62,8 +68,7 @@ pub struct Step {
     pub listing: Option<Listing>,
     /// Why the previous request or response was abandoned.
     pub restart: Option<RestartReason>,
-    /// The next action.
-    pub action: Action,
+    pub action: WatchAction,
 }
 
 /// Progress of a list. The live set marks and sweeps in place.
@@ -77,21 +82,19 @@ pub enum Listing {
 
 /// The next action. Only `Read` continues with the open response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Send this request.
-    Send(Request),
+pub enum WatchAction {
+    Send(WatchRequest),
     /// Read the next event of the response, or a complete page.
     Read {
         /// Maximum time without data: before the next event, or within a page.
         timeout: Duration,
     },
-    /// Wait before the next action.
     Wait(Duration),
 }
 
 /// A request for pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum WatchRequest {
     /// A consistent list as events, followed by a watch.
     StreamingList {
         /// Seconds until the server ends the stream.
@@ -138,24 +141,20 @@ words! {
 words! {
     /// Current activity of a watch; a metric label.
     State {
-        /// Reading a list.
         Listing "listing",
-        /// Following a watch.
         Watching "watching",
-        /// Waiting before the next attempt.
         Waiting "waiting",
     }
 }
 
-/// A failed request or response.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Failure {
+pub(super) struct WatchFailure {
     pub(super) reason: RestartReason,
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<Duration>,
 }
 
-impl<'a> Event<'a> {
+impl<'a> StreamEvent<'a> {
     pub(super) fn resource_version(self) -> &'a str {
         match self {
             Self::Added { resource_version }
@@ -169,24 +168,24 @@ impl<'a> Event<'a> {
 
 impl Input<'_> {
     /// The failure that this input stands for; `None` if it is progress.
-    pub(super) fn failure(self) -> Option<Failure> {
+    pub(super) fn failure(self) -> Option<WatchFailure> {
         Some(match self {
-            Self::Event(Event::Error { code, reason, retry_after }) => {
+            Self::Event(StreamEvent::Error { code, reason, retry_after }) => {
                 let is_expired = code == 410 || matches!(reason, "Expired" | "Gone");
-                Failure::from_status(if is_expired { 410 } else { code }, retry_after)
+                WatchFailure::from_status(if is_expired { 410 } else { code }, retry_after)
             }
             Self::ResponseStarted | Self::Page { .. } | Self::Event(_) | Self::DelayElapsed => return None,
-            Self::ErrorStatus { status, retry_after } => Failure::from_status(status, retry_after),
-            Self::Unreachable => Failure::new(RestartReason::Unreachable),
-            Self::Silent => Failure::new(RestartReason::Silent),
-            Self::BrokenOff => Failure::new(RestartReason::BrokenOff),
-            Self::Garbled => Failure::new(RestartReason::Garbled),
-            Self::Ended => Failure::new(RestartReason::Ended),
+            Self::ErrorStatus { status, retry_after } => WatchFailure::from_status(status, retry_after),
+            Self::Unreachable => WatchFailure::new(RestartReason::Unreachable),
+            Self::Silent => WatchFailure::new(RestartReason::Silent),
+            Self::BrokenOff => WatchFailure::new(RestartReason::BrokenOff),
+            Self::Garbled => WatchFailure::new(RestartReason::Garbled),
+            Self::Ended => WatchFailure::new(RestartReason::Ended),
         })
     }
 }
 
-impl Failure {
+impl WatchFailure {
     pub(super) fn new(reason: RestartReason) -> Self {
         Self { reason, status: None, retry_after: None }
     }

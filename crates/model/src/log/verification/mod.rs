@@ -44,24 +44,18 @@ pub enum Mismatch {
         /// The position of the next entry.
         actual: i64,
     },
-    /// The hash of the entry is another.
     #[error("{0} was changed: its hash does not follow from its content and the previous entry")]
     Hash(Subject),
-    /// The record is another.
     #[error("{0} does not match its record, which was changed: SHA-256 {1}, recorded {2}")]
     Record(Subject, Fingerprint, Fingerprint),
-    /// The record is missing.
     #[error("{0} has no record: it was removed, and no entry of the log says that the retention removed it")]
     Missing(Subject),
-    /// The attached file is missing.
     #[error(
         "{0} has no attached file: it was removed, and no entry of the log says that the retention removed it"
     )]
     MissingAttachment(Subject),
-    /// The log is shorter than a checkpoint.
     #[error("the log has {size} entries, and the checkpoint {expected}: entries were removed from its end")]
     Truncated {
-        /// Number of entries.
         size: i64,
         /// Number of entries of the checkpoint.
         expected: i64,
@@ -72,11 +66,8 @@ pub enum Mismatch {
     /// Rows without an entry.
     #[error("{rows} rows of kind {kind} are stored, and the log has {entries}: rows were added or removed")]
     Rows {
-        /// The kind.
         kind: String,
-        /// Number of rows.
         rows: i64,
-        /// Number of entries.
         entries: i64,
     },
 }
@@ -105,7 +96,6 @@ impl std::fmt::Display for Subject {
     }
 }
 
-/// The state of a verification.
 #[derive(Debug, Clone)]
 pub struct Verifier {
     organization: Option<String>,

@@ -1,6 +1,5 @@
 //! Errors of expressions, with their position.
 
-/// An invalid expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid expression at character {}: {problem}", .offset + 1)]
 pub struct ExpressionError {

@@ -35,7 +35,6 @@ const MAX_PATTERN_SIZE: usize = 128 * 1024;
 /// Maximum number of regular expressions in the conditions of a policy.
 const MAX_POLICY_PATTERNS: usize = 64;
 
-/// Maximum recursion of the parser.
 const MAX_RECURSION: u16 = 48;
 
 /// Maximum number of operators, names and values in an expression.

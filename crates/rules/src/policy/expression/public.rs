@@ -150,7 +150,6 @@ impl Parser {
         Ok(Term::new(cel, Type::Boolean, offset))
     }
 
-    /// Parses a nested part.
     fn nested(
         &mut self,
         part: fn(&mut Self) -> Result<Term, ExpressionError>,

@@ -30,7 +30,6 @@ pub(super) fn unexpected(token: &Token, expected: &str) -> ExpressionError {
     ExpressionError::new(token.offset, format!("expected {expected}, got {found}"))
 }
 
-/// Divides an expression into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, ExpressionError> {
     let mut tokens = Vec::new();
     let mut offset = 0;

@@ -77,9 +77,7 @@ pub struct Owners(Box<str>);
 /// Images and owners of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// Image names and their digests.
     pub digests: Digests,
-    /// The owner references.
     pub owners: Owners,
 }
 
@@ -97,9 +95,7 @@ pub struct NormalizedReport {
 /// A pod: its identity and workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pod {
-    /// Its namespace.
     pub namespace: Box<str>,
-    /// Its name.
     pub name: Box<str>,
     /// Creation time. Distinguishes pods with the same name.
     pub created_at: Timestamp,
@@ -261,7 +257,6 @@ fn hash_workload(workload: &Workload, buffer: &mut Vec<u8>) -> Fingerprint {
 }
 
 impl Owners {
-    /// The JSON list.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

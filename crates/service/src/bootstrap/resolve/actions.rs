@@ -18,7 +18,6 @@ use store::environments::events::ALL_ENVIRONMENTS;
 /// Maximum number of environments, targets or recipients of an action.
 const MAX_ENTRIES: usize = 100;
 
-/// The address of PagerDuty's Events API v2.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
 pub(crate) fn smtp(smtp: &file::Smtp, path: &Path) -> Result<Smtp, String> {

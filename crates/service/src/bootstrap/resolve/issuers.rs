@@ -16,7 +16,6 @@ use store::bootstrap::file::{Issuer, Jwks};
 /// Maximum size of a file with keys, in bytes.
 const MAX_KEYS: u64 = 256 * 1024;
 
-/// Reads and checks the issuers of an organization.
 pub(crate) fn resolve(
     issuers: &mut [Issuer],
     organization: &str,

@@ -9,7 +9,6 @@ use model::{EnvironmentName, FlowName, InvalidName, PolicyName, ShortText, Text}
 use rules::policy::{InlinePolicy, MAX_FILE, MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use store::bootstrap::file;
 
-/// Reads and checks the policies of an organization.
 pub(crate) fn resolve(policies: &mut [file::Policy], place: &str, path: &Path) -> Result<(), InvalidValue> {
     unique(place, policies.iter().map(|policy| policy.name.as_str()))?;
     for (n, policy) in policies.iter_mut().enumerate() {
@@ -62,7 +61,6 @@ pub(crate) fn of_environment(
     Ok(policy)
 }
 
-/// Checks the names of an environment's policies.
 pub(crate) fn check_names(
     names: &[PolicyName],
     declared: &[file::Policy],

@@ -16,7 +16,6 @@ use crate::bootstrap::addresses::{Smtp, SmtpTls};
 use crate::engine::notify::message::{Message, SendError};
 use crate::outbound::guard::{Guard, Transport};
 
-/// Sends over SMTP.
 pub(crate) async fn send(
     smtp: &Smtp,
     allowed: &[IpNet],

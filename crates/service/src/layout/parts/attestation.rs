@@ -55,7 +55,6 @@ pub(crate) fn facts(attested: &AttestationDetails, file_url: &str) -> Markup {
     }
 }
 
-/// The named external URLs.
 fn external(urls: &FreeForm) -> Markup {
     let urls: BTreeMap<String, Value> = serde_json::from_str(urls.as_str()).unwrap_or_default();
     html! {
@@ -73,7 +72,6 @@ fn external(urls: &FreeForm) -> Markup {
     }
 }
 
-/// The type with test results.
 pub(crate) const JUNIT: &str = "junit";
 
 /// The results of an attestation in a list; the type of other attestations.
@@ -98,7 +96,6 @@ pub(crate) fn data(title: &str, data: &str) -> Markup {
     }
 }
 
-/// A table of the suites.
 fn suites(results: &[JunitResult]) -> Markup {
     let ordered = failures_first(results);
     let rows = html! {

@@ -11,7 +11,6 @@ const WIDTH: u64 = 240;
 /// A narrower segment would be invisible.
 const MIN_WIDTH: u64 = WIDTH / 60;
 
-/// A segment of the bar.
 #[derive(Debug, PartialEq, Eq)]
 struct Segment {
     class: &'static str,
@@ -29,7 +28,6 @@ pub(crate) fn summary(total: &JunitResult) -> String {
     if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
 }
 
-/// The bar, with the text below it.
 pub(crate) fn bar(total: &JunitResult) -> Markup {
     html! {
         figure.tests {

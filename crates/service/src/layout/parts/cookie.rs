@@ -13,7 +13,6 @@ pub(crate) struct Cookie {
 }
 
 impl Cookie {
-    /// The cookie of a session.
     pub(crate) fn session(base: &str) -> Self {
         Self::new(base, ["__Host-supercargo", "supercargo"], "")
     }

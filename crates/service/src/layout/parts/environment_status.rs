@@ -16,7 +16,6 @@ pub(crate) struct CurrentStatus {
     pub(crate) now: Timestamp,
     /// The period in which the stored verdict is valid.
     pub(crate) validity: Validity,
-    /// The stored verdict.
     pub(crate) stored: Compliance,
     /// The time of the stored verdict, if the environment waits to be evaluated.
     pub(crate) last_evaluated_at: Option<Timestamp>,

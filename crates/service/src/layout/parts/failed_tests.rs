@@ -19,7 +19,6 @@ const MAX_UNPACKED_BYTES: u64 = 32 * 1024 * 1024;
 pub(crate) enum FailedTests {
     /// At most [`MAX_TESTS`].
     Found(Vec<FailedTest>),
-    /// No file was attached.
     NoFile,
     /// The retention removed the file.
     Removed,

@@ -19,7 +19,6 @@ const WORST_FIRST: [Compliance; 3] = [Compliance::NonCompliant, Compliance::Unkn
 /// Maximum length of a search text, in characters: databases limit the length of patterns.
 const MAX_SEARCH_CHARS: usize = 255;
 
-/// The filter of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Filter {
     /// The search text; empty for no search.
@@ -33,7 +32,6 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Parses the query of a URL.
     pub(crate) fn parse(uri: &Uri) -> Result<Self, Problem> {
         let parameters = Parameters::read(uri, &["q", "compliance", "at", "page"])?;
         let compliance = parameters.field("compliance").map(|word| {
@@ -74,7 +72,6 @@ impl Filter {
         format!("?{}", query.finish())
     }
 
-    /// The form that changes the filter.
     pub(crate) fn form(&self, path: &str) -> Markup {
         html! {
             // Without `autocomplete="off"`, the back button would fill in the values of a later request.

@@ -72,7 +72,6 @@ pub(crate) fn badge(class: &str, word: &str) -> Markup {
     html! { span class={ "badge " (class) } { (word) } }
 }
 
-/// The badge of a verdict.
 pub(crate) fn compliance_badge(compliance: Compliance) -> Markup {
     let class = match compliance {
         Compliance::Compliant => "good",
@@ -97,7 +96,6 @@ pub(crate) fn short_digest(artifact: &Fingerprint) -> String {
     shortened(&artifact.to_string(), 12)
 }
 
-/// The numbers of artifacts and pods.
 pub(crate) fn running_totals(RunningTotals { artifacts, pods }: RunningTotals) -> String {
     format!("{} in {}", count(artifacts, "artifact", "artifacts"), count(pods, "pod", "pods"))
 }

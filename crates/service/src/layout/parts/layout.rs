@@ -21,7 +21,6 @@ const VERSION_QUERY: &str = concat!("?v=", env!("CARGO_PKG_VERSION"));
 pub(crate) struct Navigation<'a> {
     /// Names and URLs of the parent pages; the URL is empty if there is no page.
     pub(crate) parents: &'a [(&'a str, String)],
-    /// The search text.
     pub(crate) query: &'a str,
     /// Whether this is the page of the organization itself, which has no breadcrumbs.
     pub(crate) is_organization_page: bool,

@@ -5,13 +5,10 @@ use maud::{Markup, html};
 use crate::http::parameters::Parameters;
 use crate::http::problem::Problem;
 
-/// Rows of a table per page.
 pub(crate) const ROWS_PER_PAGE: usize = 100;
 
-/// Snapshots per page of a timeline.
 const SNAPSHOTS_PER_PAGE: i64 = 20;
 
-/// A page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pagination {
     /// The page number, from 1.
@@ -71,7 +68,6 @@ pub(crate) fn snapshot_page(first: i64, last: i64, requested: usize) -> (Paginat
     (pagination, ((last - SNAPSHOTS_PER_PAGE + 1).max(first), last))
 }
 
-/// The page number of a snapshot.
 pub(crate) fn page_of_snapshot(number: i64, last: i64) -> usize {
     usize::try_from((last - number) / SNAPSHOTS_PER_PAGE).unwrap_or_default() + 1
 }

@@ -13,7 +13,6 @@ use crate::layout::parts::escape::text;
 use crate::layout::parts::layout;
 use crate::site::Site;
 
-/// The reason why a page is not shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Refusal {
     /// There is no session. After signing in, the browser returns to `target`.
@@ -31,7 +30,6 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Renders the page.
     pub(crate) fn render(&self, site: &Site, request: &RequestContext) -> Response {
         let user = request.user();
         let (status, title, explanation) = match self {

@@ -13,7 +13,6 @@ use rules::policy::facts::Evidence;
 use rules::policy::resolution::Outcome;
 use store::Transaction;
 
-/// A rule with its results.
 pub(crate) struct RuleResults {
     policy: PolicyVersion,
     rule: String,
@@ -71,8 +70,8 @@ pub(crate) async fn evaluate(
     Ok(results)
 }
 
-/// The result of a rule for one artifact.
-pub(crate) fn outcome((outcome, reasons): &(Outcome, Vec<String>)) -> Markup {
+/// The result of a rule for one artifact, with the reasons.
+pub(crate) fn outcome(outcome: Outcome, reasons: &[String]) -> Markup {
     let (class, word) = match outcome {
         Outcome::Satisfied => ("good", "fulfilled"),
         Outcome::Ignored => ("open", "does not apply"),

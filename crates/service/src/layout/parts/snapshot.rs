@@ -1,5 +1,7 @@
 //! A snapshot on the timeline and the comparison page: status, facts, and the form that selects two snapshots.
 
+use std::ops::RangeInclusive;
+
 use maud::{Markup, html};
 
 use crate::layout::parts::environment_status::CurrentStatus;
@@ -59,12 +61,14 @@ pub(crate) fn facts(snapshot: &Snapshot, status: CurrentStatus) -> Markup {
     }
 }
 
-/// The form that selects two snapshots to compare.
+/// The form that selects two of the available snapshots to compare.
 pub(crate) fn comparison_form(
     links: EnvironmentLinks<'_>,
-    (first, last): (i64, i64),
-    (from, to): (i64, i64),
+    available: &RangeInclusive<i64>,
+    from: i64,
+    to: i64,
 ) -> Markup {
+    let (first, last) = (*available.start(), *available.end());
     let field = |name: &str, label: &str, value: i64| {
         html! {
             div {

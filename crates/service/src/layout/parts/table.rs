@@ -11,7 +11,6 @@ use model::{Fingerprint, Timestamp};
 use rules::compliance::Compliance;
 use rules::environment_status::Verdict;
 
-/// The content of the table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'a> {
     pub(crate) caption: &'a str,

@@ -10,7 +10,6 @@ use crate::site::Site;
 use model::{Fingerprint, Timestamp};
 use store::search::Artifact;
 
-/// The URL of an artifact.
 pub(crate) fn artifact(site: &Site, organization: &str, artifact: &Fingerprint) -> String {
     site.links.page(&[organization, "artifacts", &artifact.to_string()])
 }
@@ -30,12 +29,10 @@ pub(crate) fn digest_link(site: &Site, organization: &str, fingerprint: &Fingerp
     }
 }
 
-/// The URL of a trail.
 pub(crate) fn trail(site: &Site, organization: &str, flow: &str, trail: &str) -> String {
     site.links.page(&[organization, "flows", flow, "trails", trail])
 }
 
-/// URLs of the pages of one environment.
 #[derive(Clone, Copy)]
 pub(crate) struct EnvironmentLinks<'a> {
     pub(crate) site: &'a Site,
@@ -71,7 +68,6 @@ impl EnvironmentLinks<'_> {
         format!("{}{}", self.page(), filter.query())
     }
 
-    /// A page of the timeline.
     pub(crate) fn timeline(&self, page: usize) -> String {
         let path = self.url(&["timeline"]);
         if page > 1 { format!("{path}?page={page}") } else { path }
@@ -87,7 +83,6 @@ impl EnvironmentLinks<'_> {
         self.url(&["compare"])
     }
 
-    /// The comparison of two snapshots.
     pub(crate) fn comparison(&self, from: i64, to: i64) -> String {
         format!("{}?from={from}&to={to}", self.comparison_form())
     }

@@ -17,7 +17,8 @@ use store::notifications::actions::ListedAction;
 
 /// The response of operation 9.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct Action {
+#[schema(as = Action)]
+pub(crate) struct ActionDetails {
     /// The fields of the list.
     #[serde(flatten)]
     listed: ListedAction,
@@ -54,7 +55,7 @@ pub(crate) async fn list_notifications(
     tag = "actions",
     params(("action_number" = i64, Path, description = "Number of the action", minimum = 1)),
     responses(
-        (status = 200, description = "The action", body = Action),
+        (status = 200, description = "The action", body = ActionDetails),
         (status = 404, description = "No such action", body = ErrorBody),
     ),
 )]
@@ -63,7 +64,7 @@ pub(crate) async fn get_action(
     State(book): State<Arc<AddressBook>>,
     Admitted { organization, rest: number, caller, .. }: Admitted<Read, String>,
     uri: Uri,
-) -> Result<axum::Json<Action>, Problem> {
+) -> Result<axum::Json<ActionDetails>, Problem> {
     let number = Problem::number("action_number", &number)?;
     Parameters::read(&uri, &[])?;
     let found =
@@ -72,7 +73,7 @@ pub(crate) async fn get_action(
             .pop();
     let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
     add_addresses(&mut listed, &book, &caller, &organization);
-    Ok(axum::Json(Action { listed, flows: None }))
+    Ok(axum::Json(ActionDetails { listed, flows: None }))
 }
 
 /// Adds the addresses of the targets, which are credentials, for role `admin` only.

@@ -92,7 +92,6 @@ impl KnownArtifacts {
         Ok(Self { known, flows, images: images.into_iter().collect(), listed })
     }
 
-    /// The flows that hold an artifact.
     pub(crate) fn flows(&self, artifact: Fingerprint) -> impl Iterator<Item = &str> {
         self.flows.get(&artifact).into_iter().flat_map(|flows| flows.keys().map(String::as_str))
     }
@@ -112,7 +111,6 @@ impl KnownArtifacts {
         RelatedDigests::new(&self.listed, artifact)
     }
 
-    /// An artifact in a flow.
     pub(crate) fn in_flow(
         &self,
         site: &Site,

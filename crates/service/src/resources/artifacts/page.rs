@@ -29,10 +29,8 @@ use store::attestations::lists::AttestationSummary;
 use store::bootstrap::KnownNames;
 use store::{AtMost, Transaction};
 
-/// Maximum number of environments whose rules are evaluated.
 const MAX_RULE_ENVIRONMENTS: usize = 10;
 
-/// All data about an artifact.
 struct ArtifactData {
     names: AtMost<String>,
     sources: AtMost<Source>,
@@ -174,7 +172,6 @@ fn image_digests(site: &Site, organization: &str, known: &ArtifactData) -> Marku
     }
 }
 
-/// The repositories and commits.
 fn sources(known: &ArtifactData) -> Markup {
     html! {
         @for source in &known.sources.listed {
@@ -263,7 +260,7 @@ fn rule_results(site: &Site, organization: &str, known: &ArtifactData) -> Markup
             @for rule in rules {
                 tr {
                     (rule.heading(site, organization))
-                    td { @for result in &rule.artifacts { (rules::outcome(result)) } }
+                    td { @for (outcome, reasons) in &rule.artifacts { (rules::outcome(*outcome, reasons)) } }
                     td { (EnvironmentLinks { site, organization, environment }.link()) }
                 }
             }

@@ -45,7 +45,6 @@ pub(crate) type Artifacts = BTreeMap<Fingerprint, (Box<str>, Vec<Pod>)>;
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) artifacts: Artifacts,
-    /// The number of pods.
     pub(crate) pods: usize,
     pub(crate) workloads: HashMap<Fingerprint, PodWorkload>,
     pub(crate) verdicts: HashMap<Fingerprint, Verdict>,
@@ -93,7 +92,6 @@ impl Content {
     }
 }
 
-/// The environment with this name.
 pub(crate) async fn environment(
     transaction: &mut Transaction,
     organization: &str,

@@ -242,7 +242,7 @@ async fn put(
     let flow = &new.name;
     caller.authorize_flow(organization, flow)?;
     let unknown = new.unknown.names().map(str::to_owned).collect();
-    app.unknown_fields.warn((caller.token, &caller.name), organization, unknown);
+    app.unknown_fields.warn(caller.token, &caller.name, organization, unknown);
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let is_new = match store::flows::get(transaction, organization, flow.as_str()).await? {

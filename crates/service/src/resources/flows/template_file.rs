@@ -18,7 +18,6 @@ const MAX_ERROR_CHARS: usize = 300;
 /// The parts of the form. Each response about a trail repeats its template.
 pub(crate) const PARTS: Parts = Parts { data: DATA, file: FILE, max_file: 64 * 1024 };
 
-/// Reads a template file.
 pub(crate) fn read(file: &File) -> Result<TemplateBody, Problem> {
     if yaml::is_empty(&file.content) {
         return Err(Problem::field(FILE, "the file is empty: expected YAML with version: 1"));

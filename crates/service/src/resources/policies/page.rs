@@ -16,7 +16,6 @@ use rules::policy::{Policy, PolicyVersion};
 use store::AtMost;
 use store::policies::summaries::FailingArtifact;
 
-/// All policies.
 pub(crate) async fn list(
     State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
@@ -44,7 +43,6 @@ pub(crate) async fn list(
     Ok(layout::page_with_navigation(&site, "Policies", Some(&user), navigation, &content))
 }
 
-/// A policy.
 pub(crate) async fn page(
     State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,

@@ -10,7 +10,6 @@ pub(crate) const MIN_DIGITS: usize = 7;
 /// Maximum length of a search text, in characters. Longer names of images match by this prefix.
 pub(crate) const MAX_QUERY_CHARS: usize = 255;
 
-/// The matches of a text.
 pub(crate) struct SearchResults {
     pub(crate) digests: AtMost<Artifact>,
     /// Commits, and the artifacts that were built from them.

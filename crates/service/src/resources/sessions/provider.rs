@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::http::context::RequestContext;
 use crate::http::parameters::Parameters;
 use crate::http::problem::Problem;
-use crate::identity::sign_in::{Attempt, SignInError};
+use crate::identity::sign_in::{Attempt, AuthorizationCode, SignInError};
 use crate::identity::{Provider, cause};
 use crate::layout::parts::cookie::Cookie;
 use crate::layout::parts::refusal::Refusal;
@@ -93,8 +93,9 @@ async fn complete(
         return refused(Ok(denied(app, next, &problem)));
     };
     let (allowed, book, now) = (&app.allowed_internal, app.addresses.current(), app.site.now());
-    let uri = redirect_uri(app, &provider);
-    let person = match app.identities.person(&provider, &attempt, (code, &uri), allowed, &book, now).await {
+    let redirect_uri = redirect_uri(app, &provider);
+    let code = AuthorizationCode { code, redirect_uri: &redirect_uri };
+    let person = match app.identities.person(&provider, &attempt, code, allowed, &book, now).await {
         Ok(person) => person,
         Err(error) if error.is_invalid() => return refused(rejected(app, &provider, next, error)),
         Err(error) => return rejected(app, &provider, next, error),

@@ -19,7 +19,6 @@ use model::{EnvironmentName, FlowName, ShortText};
 use rules::notification::{Cause, CauseKind};
 use store::tags::Tagged;
 
-/// Maximum number of tags of an environment or flow.
 const MAX_TAGS: usize = 100;
 
 /// A change of tags. Others stay.

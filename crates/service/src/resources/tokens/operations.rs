@@ -183,7 +183,7 @@ pub(crate) async fn revoke_token(
         None => return Err(Problem::not_found(format!("token \"{name}\" not found"))),
         Some(open) if open.created_by.is_none() => return Err(declared("token", name)),
         Some(open) => {
-            store::tokens::revoke(&mut evaluating.transaction, &organization, open.sha256, now).await?
+            store::tokens::revoke(&mut evaluating.transaction, &organization, open.sha256, now).await?;
         }
     }
     let change = format!("revoked the token {name}");

@@ -1,4 +1,4 @@
-//! Model checker of the cadence: explores every short sequence of [`Event`]s of one environment, its watch,
+//! Model checker of the cadence: explores every short sequence of [`WorldEvent`]s of one environment, its watch,
 //! its service and its shutdown.
 //!
 //! After each event the model carries out the steps of the cadence, as the task in `agent` does, and asserts
@@ -6,8 +6,8 @@
 
 mod world;
 
-use world::Event::*;
-use world::{EVENTS, Event, World};
+use world::WorldEvent::*;
+use world::{EVENTS, World, WorldEvent};
 
 use super::*;
 
@@ -24,7 +24,7 @@ struct Walk {
 impl Walk {
     /// Explores every path of `depth` further events and asserts that each converges. The events that
     /// lead to convergence are explored too, so shorter paths need no check.
-    fn explore(&mut self, world: World, depth: usize, events: &[Event]) {
+    fn explore(&mut self, world: World, depth: usize, events: &[WorldEvent]) {
         if let Some((draft, ..)) = &world.flight {
             self.in_flight[draft.reason as usize] += 1;
         }
@@ -44,13 +44,13 @@ impl Walk {
     }
 }
 
-fn explore(from: World, depth: usize, events: &[Event]) -> Walk {
+fn explore(from: World, depth: usize, events: &[WorldEvent]) -> Walk {
     let mut walk = Walk::default();
     walk.explore(from, depth, events);
     walk
 }
 
-fn after(events: &[Event]) -> World {
+fn after(events: &[WorldEvent]) -> World {
     let mut world = World::new();
     for event in events {
         world.apply(*event);

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use Event::*;
+use WorldEvent::*;
 
 use super::*;
 use crate::live::departed_pods::{DepartedPods, Limits};
 use crate::live::departure::Departure;
 use model::{Artifact, Digests, Workload};
 
-/// An event of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum WorldEvent {
     CompleteList,
     /// Empty namespaces are confirmed to exist.
     Confirm,
@@ -35,7 +34,7 @@ pub(super) enum Event {
     ShutDown,
 }
 
-pub(super) const EVENTS: [Event; 16] = [
+pub(super) const EVENTS: [WorldEvent; 16] = [
     CompleteList,
     Confirm,
     StartPod,
@@ -59,7 +58,7 @@ type Pods = u32;
 
 #[derive(Clone)]
 pub(super) struct World {
-    timing: Timing,
+    timing: CadenceTiming,
     now: Instant,
     cadence: Cadence,
     departed_pods: DepartedPods,
@@ -69,7 +68,6 @@ pub(super) struct World {
     knowledge: Knowledge,
     is_cut_off: bool,
     live: Vec<(u32, Revision)>,
-    /// Number of pods so far.
     pods: u32,
     /// Pods that were running, or seen ended, while the agent was watching.
     observed: Pods,
@@ -85,14 +83,14 @@ pub(super) struct World {
     shut_down: Option<Instant>,
     /// Until then, events that were missed while stale may still arrive.
     catch_up_until: Option<Instant>,
-    pub(super) path: Vec<Event>,
+    pub(super) path: Vec<WorldEvent>,
 }
 
 impl World {
     pub(super) fn new() -> Self {
         // The clock is not read again.
         let now = Instant::now();
-        let timing = Timing { jitter: 0, ..Timing::default() };
+        let timing = CadenceTiming { jitter: 0, ..CadenceTiming::default() };
         let digests = Digests::from_iter([]);
         let mut world = Self {
             timing,
@@ -130,7 +128,7 @@ impl World {
         self.departed_pods.artifacts().iter().fold(0, |pods, artifact| pods | 1 << artifact.created_at)
     }
 
-    pub(super) fn is_possible(&self, event: Event) -> bool {
+    pub(super) fn is_possible(&self, event: WorldEvent) -> bool {
         let is_watching = !self.is_cut_off && self.shut_down.is_none();
         let is_listed = self.knowledge != Knowledge::Unlisted;
         match event {
@@ -148,7 +146,7 @@ impl World {
         }
     }
 
-    pub(super) fn apply(&mut self, event: Event) {
+    pub(super) fn apply(&mut self, event: WorldEvent) {
         self.path.push(event);
         match event {
             CompleteList => {
@@ -178,19 +176,19 @@ impl World {
             Accept => self.finish(true, |new| UploadResult::Accepted { new_snapshot: Some(new) }),
             AcceptWithoutResponse => {
                 self.finish(true, |_| UploadResult::Failed {
-                    failure: Failure::Transient,
+                    failure: UploadFailure::Transient,
                     retry_after: None,
                 });
             }
             FailTransiently => {
                 self.finish(false, |_| UploadResult::Failed {
-                    failure: Failure::Transient,
+                    failure: UploadFailure::Transient,
                     retry_after: None,
                 });
             }
             FailPermanently => {
                 self.finish(false, |_| UploadResult::Failed {
-                    failure: Failure::Permanent,
+                    failure: UploadFailure::Permanent,
                     retry_after: None,
                 });
             }

@@ -13,8 +13,8 @@ use super::*;
 use model::retry::classify;
 
 const ACCEPTED: UploadResult = UploadResult::Accepted { new_snapshot: None };
-const TRANSIENT: UploadResult = UploadResult::Failed { failure: Failure::Transient, retry_after: None };
-const PERMANENT: UploadResult = UploadResult::Failed { failure: Failure::Permanent, retry_after: None };
+const TRANSIENT: UploadResult = UploadResult::Failed { failure: UploadFailure::Transient, retry_after: None };
+const PERMANENT: UploadResult = UploadResult::Failed { failure: UploadFailure::Permanent, retry_after: None };
 
 const FIRST: Step = Step::Send { reason: SendReason::First };
 const CHANGE: Step = Step::Send { reason: SendReason::Change };
@@ -35,7 +35,7 @@ struct Story {
 }
 
 impl Story {
-    fn with_timing(timing: Timing) -> Self {
+    fn with_timing(timing: CadenceTiming) -> Self {
         // The clock is not read again.
         let beginning = Instant::now();
         let view = View {
@@ -49,7 +49,7 @@ impl Story {
 
     /// Intervals without jitter.
     fn new() -> Self {
-        Self::with_timing(Timing { jitter: 0, ..Timing::default() })
+        Self::with_timing(CadenceTiming { jitter: 0, ..CadenceTiming::default() })
     }
 
     /// An environment whose first report was accepted at 0.
@@ -172,7 +172,7 @@ proptest! {
         (jitter, spacing_factor, seed) in (any::<u32>(), any::<u32>(), any::<u64>()),
         calls in proptest::collection::vec((0..9_u8, 0..4_000_000_u64, any::<bool>(), any_duration()), 0..40),
     ) {
-        let timing = Timing {
+        let timing = CadenceTiming {
             debounce: durations[0],
             max_debounce: durations[1],
             interval: durations[2],
@@ -195,7 +195,7 @@ proptest! {
                 0 => story.view.revision = story.view.revision.next(),
                 1 => story.contact = flag.then_some(ms),
                 2 => drop(story.finish(ACCEPTED)),
-                3 => drop(story.finish(UploadResult::Failed { failure: Failure::Transient, retry_after: Some(asked) })),
+                3 => drop(story.finish(UploadResult::Failed { failure: UploadFailure::Transient, retry_after: Some(asked) })),
                 4 => drop(story.finish(PERMANENT)),
                 5 if ms % 8 == 0 => drop(story.shut_down()),
                 _ => {}

@@ -86,11 +86,11 @@ fn changes_during_an_outage_are_reported_and_do_not_advance_retries() {
 #[test]
 fn retry_after_is_honored_up_to_five_minutes() {
     for (failure, retry_after, delay) in [
-        (Failure::Transient, Some(seconds(120)), 120_000),
-        (Failure::Transient, Some(seconds(3_600)), 300_000),
-        (Failure::Permanent, Some(seconds(1)), 60_000),
-        (Failure::Permanent, Some(seconds(120)), 120_000),
-        (Failure::Transient, Some(Duration::MAX), 300_000),
+        (UploadFailure::Transient, Some(seconds(120)), 120_000),
+        (UploadFailure::Transient, Some(seconds(3_600)), 300_000),
+        (UploadFailure::Permanent, Some(seconds(1)), 60_000),
+        (UploadFailure::Permanent, Some(seconds(120)), 120_000),
+        (UploadFailure::Transient, Some(Duration::MAX), 300_000),
     ] {
         let mut story = Story::new();
         story.send_and_finish(1_000, UploadResult::Failed { failure, retry_after });
@@ -100,7 +100,7 @@ fn retry_after_is_honored_up_to_five_minutes() {
     let mut story = Story::new();
     story.send_and_finish(
         0,
-        UploadResult::Failed { failure: Failure::Transient, retry_after: Some(seconds(0)) },
+        UploadResult::Failed { failure: UploadFailure::Transient, retry_after: Some(seconds(0)) },
     );
     assert!(story.until() >= 1_000);
 }
@@ -108,11 +108,11 @@ fn retry_after_is_honored_up_to_five_minutes() {
 #[test]
 fn statuses_are_classified_as_transient_or_permanent() {
     for (failure, statuses) in [
-        (Failure::Transient, &[408, 409, 429, 500, 502, 503, 504][..]),
-        (Failure::Permanent, &[401, 403, 400, 404, 413, 422, 501, 301, 304, 200]),
+        (UploadFailure::Transient, &[408, 409, 429, 500, 502, 503, 504][..]),
+        (UploadFailure::Permanent, &[401, 403, 400, 404, 413, 422, 501, 301, 304, 200]),
     ] {
         for status in statuses {
-            assert_eq!(Failure::from(classify(*status)), failure, "{status}");
+            assert_eq!(UploadFailure::from(classify(*status)), failure, "{status}");
         }
     }
 }
@@ -136,8 +136,11 @@ fn permanent_failure_is_retried_at_the_heartbeat_interval_despite_changes() {
 
 #[test]
 fn permanent_failure_is_retried_at_most_once_a_minute() {
-    let mut story =
-        Story::with_timing(Timing { interval: Duration::from_secs(1), jitter: 0, ..Timing::default() });
+    let mut story = Story::with_timing(CadenceTiming {
+        interval: Duration::from_secs(1),
+        jitter: 0,
+        ..CadenceTiming::default()
+    });
     for _ in 0..3 {
         story.send_and_finish(0, PERMANENT);
         assert_eq!(story.until(), story.now + 60_000);
@@ -203,7 +206,7 @@ fn report_too_large_with_departed_pods_is_retried_without_them() {
     let mut story = Story::reported();
     story.at(20_000).change();
     story.view.has_departed_pods = true;
-    let too_large = UploadResult::Failed { failure: Failure::TooLarge, retry_after: None };
+    let too_large = UploadResult::Failed { failure: UploadFailure::TooLarge, retry_after: None };
     story.advance_to_due().send_and_finish(0, too_large);
     assert_eq!(story.advance_to_due().step(), Step::Send { reason: SendReason::Smaller });
     story.send_and_finish(0, ACCEPTED);
@@ -220,6 +223,6 @@ fn report_too_large_without_departed_pods_is_retried() {
     story.at(20_000).change();
     story
         .advance_to_due()
-        .send_and_finish(0, UploadResult::Failed { failure: Failure::TooLarge, retry_after: None });
+        .send_and_finish(0, UploadResult::Failed { failure: UploadFailure::TooLarge, retry_after: None });
     assert_eq!(story.advance_to_due().step(), RETRY);
 }

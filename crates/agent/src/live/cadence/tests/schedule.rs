@@ -38,7 +38,8 @@ fn continuous_changes_are_reported_after_ten_seconds() {
 
 #[test]
 fn debounce_above_ten_seconds_is_honored() {
-    let mut story = Story::with_timing(Timing { debounce: Duration::from_secs(15), ..Timing::default() });
+    let mut story =
+        Story::with_timing(CadenceTiming { debounce: Duration::from_secs(15), ..CadenceTiming::default() });
     story.send_and_finish(0, ACCEPTED);
     assert_eq!(story.at(20_000).change().until(), 35_000);
 }
@@ -65,7 +66,7 @@ fn heartbeat_during_debounce_includes_the_change() {
 fn intervals_have_ten_percent_jitter_by_seed() {
     let intervals = |seed| {
         let mut story = Story::new();
-        story.cadence = Cadence::new(Timing::default(), seed);
+        story.cadence = Cadence::new(CadenceTiming::default(), seed);
         let mut starts: Vec<u64> = Vec::new();
         for _ in 0..50 {
             starts.push(story.now);
@@ -90,8 +91,11 @@ fn reports_are_spaced_by_twenty_upload_times_up_to_a_minute() {
         assert_eq!(story.until(), next.max(seen + 2_000), "{took}");
     }
     // Heartbeats are spaced as well.
-    let mut story =
-        Story::with_timing(Timing { jitter: 0, interval: Duration::from_secs(10), ..Timing::default() });
+    let mut story = Story::with_timing(CadenceTiming {
+        jitter: 0,
+        interval: Duration::from_secs(10),
+        ..CadenceTiming::default()
+    });
     story.send_and_finish(2_000, ACCEPTED);
     assert_eq!(story.until(), 40_000);
 }

@@ -125,7 +125,7 @@ fn final_report_that_is_accepted_after_a_retry_ends_the_shutdown() {
 
 #[test]
 fn final_report_is_not_retried_after_a_permanent_failure() {
-    let too_large = UploadResult::Failed { failure: Failure::TooLarge, retry_after: None };
+    let too_large = UploadResult::Failed { failure: UploadFailure::TooLarge, retry_after: None };
     for failed in [PERMANENT, too_large] {
         let mut story = final_report_failed(failed);
         assert_eq!((story.step(), story.cadence.attempts_at_shutdown()), (Step::Stop, 1));
@@ -137,8 +137,10 @@ fn final_report_is_not_retried_after_a_permanent_failure() {
 
 #[test]
 fn retry_after_delays_the_final_report_or_ends_the_shutdown_if_it_exceeds_the_deadline() {
-    let failed =
-        |retry_after| UploadResult::Failed { failure: Failure::Transient, retry_after: Some(retry_after) };
+    let failed = |retry_after| UploadResult::Failed {
+        failure: UploadFailure::Transient,
+        retry_after: Some(retry_after),
+    };
     let mut story = final_report_failed(failed(seconds(2)));
     assert_eq!(story.until(), 22_010);
     // A shorter Retry-After does not shorten the backoff.
@@ -150,7 +152,7 @@ fn retry_after_delays_the_final_report_or_ends_the_shutdown_if_it_exceeds_the_de
 
 #[test]
 fn final_report_is_sent_at_once_after_earlier_failures() {
-    let later = UploadResult::Failed { failure: Failure::Transient, retry_after: Some(seconds(300)) };
+    let later = UploadResult::Failed { failure: UploadFailure::Transient, retry_after: Some(seconds(300)) };
     for failed in [TRANSIENT, PERMANENT, later] {
         // A report that was in flight at the signal fails.
         let mut story = Story::reported();

@@ -42,7 +42,6 @@ impl Pod {
     }
 }
 
-/// The stored state of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlainPod {
     pub(super) uid: Option<(Option<u8>, Option<i64>)>,

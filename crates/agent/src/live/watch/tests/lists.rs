@@ -13,8 +13,8 @@ fn streaming_list_completes_at_its_bookmark_and_continues_as_watch() {
         .then(end_of_list("10"), "complete, read 100 s")
         .after(5)
         .contact(Some(5))
-        .then(Input::Event(Event::Modified { resource_version: "11" }), "read 100 s")
-        .then(Input::Event(Event::Deleted { resource_version: "12" }), "read 100 s")
+        .then(Input::Event(StreamEvent::Modified { resource_version: "11" }), "read 100 s")
+        .then(Input::Event(StreamEvent::Deleted { resource_version: "12" }), "read 100 s")
         .contact(Some(0))
         .then(Ended, "ended: watch from 12");
 }
@@ -28,7 +28,7 @@ fn streaming_list_is_requested_once_from_server_without_support() {
             .then(page("", "10"), "complete, watch from 10")
             .then(error_status(410), "expired: list, request page");
     }
-    let story = Story::new(Timing { streaming: Streaming::Never, ..Timing::default() });
+    let story = Story::new(WatchTiming { streaming: Streaming::Never, ..WatchTiming::default() });
     assert_eq!(describe(&story.last), "list, request page");
 }
 

@@ -24,13 +24,13 @@ fn describe(step: &Step) -> String {
         None => "",
     };
     let action = match &step.action {
-        Action::Send(Request::StreamingList { .. }) => "request stream".to_owned(),
-        Action::Send(Request::Page { token: None }) => "request page".to_owned(),
-        Action::Send(Request::Page { token: Some(token) }) => format!("request page after {token}"),
-        Action::Send(Request::Unpaged) => "request all".to_owned(),
-        Action::Send(Request::Watch { from, .. }) => format!("watch from {from}"),
-        Action::Read { timeout } => format!("read {} s", timeout.as_secs()),
-        Action::Wait(delay) => format!(
+        WatchAction::Send(WatchRequest::StreamingList { .. }) => "request stream".to_owned(),
+        WatchAction::Send(WatchRequest::Page { token: None }) => "request page".to_owned(),
+        WatchAction::Send(WatchRequest::Page { token: Some(token) }) => format!("request page after {token}"),
+        WatchAction::Send(WatchRequest::Unpaged) => "request all".to_owned(),
+        WatchAction::Send(WatchRequest::Watch { from, .. }) => format!("watch from {from}"),
+        WatchAction::Read { timeout } => format!("read {} s", timeout.as_secs()),
+        WatchAction::Wait(delay) => format!(
             "wait {} s",
             match delay.as_secs() {
                 seconds @ 0..60 => 1 << seconds.max(1).ilog2(),
@@ -42,7 +42,7 @@ fn describe(step: &Step) -> String {
 }
 
 impl Story {
-    fn new(timing: Timing) -> Self {
+    fn new(timing: WatchTiming) -> Self {
         let mut watch = Watch::new(timing, 7);
         let now = Instant::now();
         let last = watch.start(now);
@@ -52,7 +52,7 @@ impl Story {
     /// Applies an input and expects this step. `DelayElapsed` advances the clock by the delay.
     #[track_caller]
     fn then(mut self, input: Input<'_>, expected: &str) -> Self {
-        if let (Input::DelayElapsed, Action::Wait(delay)) = (input, &self.last.action) {
+        if let (Input::DelayElapsed, WatchAction::Wait(delay)) = (input, &self.last.action) {
             self.now += *delay;
         }
         self.last = self.watch.next(input, self.now);
@@ -80,7 +80,7 @@ impl Story {
 
 /// A watch that requested a streaming list.
 fn streaming() -> Story {
-    let story = Story::new(Timing::default());
+    let story = Story::new(WatchTiming::default());
     assert_eq!(describe(&story.last), "list, request stream");
     story
 }
@@ -111,17 +111,17 @@ fn page<'a>(token: &'a str, resource_version: &'a str) -> Input<'a> {
 }
 
 fn added(resource_version: &str) -> Input<'_> {
-    Input::Event(Event::Added { resource_version })
+    Input::Event(StreamEvent::Added { resource_version })
 }
 
 fn bookmark(resource_version: &str) -> Input<'_> {
-    Input::Event(Event::Bookmark { resource_version, initial_events_end: false })
+    Input::Event(StreamEvent::Bookmark { resource_version, initial_events_end: false })
 }
 
 fn end_of_list(resource_version: &str) -> Input<'_> {
-    Input::Event(Event::Bookmark { resource_version, initial_events_end: true })
+    Input::Event(StreamEvent::Bookmark { resource_version, initial_events_end: true })
 }
 
 fn error(code: u16, reason: &str) -> Input<'_> {
-    Input::Event(Event::Error { code, reason, retry_after: None })
+    Input::Event(StreamEvent::Error { code, reason, retry_after: None })
 }

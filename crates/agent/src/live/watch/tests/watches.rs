@@ -101,7 +101,7 @@ fn rejected_watch_is_retried_or_relisted_by_status() {
         }
         for _ in 0..2 {
             story = story.then_any(error_status(status));
-            let Action::Wait(delay) = story.last.action else { panic!("{:?}", story.last) };
+            let WatchAction::Wait(delay) = story.last.action else { panic!("{:?}", story.last) };
             assert!((30..=60).contains(&delay.as_secs()), "{delay:?}");
             story = story.then(DelayElapsed, "watch from 11");
         }
@@ -131,12 +131,12 @@ fn relists_back_off_when_every_watch_ends_at_once() {
     let start = story.now;
     for _ in 0..20 {
         let input = match &story.last.action {
-            Action::Wait(_) => DelayElapsed,
-            Action::Send(Request::Watch { .. }) => ResponseStarted,
-            Action::Send(_) => page("", "10"),
-            Action::Read { .. } => Ended,
+            WatchAction::Wait(_) => DelayElapsed,
+            WatchAction::Send(WatchRequest::Watch { .. }) => ResponseStarted,
+            WatchAction::Send(_) => page("", "10"),
+            WatchAction::Read { .. } => Ended,
         };
-        let delay = if let Action::Wait(delay) = story.last.action { delay } else { Duration::ZERO };
+        let delay = if let WatchAction::Wait(delay) = story.last.action { delay } else { Duration::ZERO };
         story.now += delay;
         story.last = story.watch.next(input, story.now);
     }
@@ -151,7 +151,7 @@ fn retry_after_is_honored_up_to_five_minutes() {
     streaming().then(retry_after(422, 70), "refused: wait 70 s").then(DelayElapsed, "list, request page");
     paging().then(retry_after(429, 3600), "refused: wait 300 s").then(DelayElapsed, "list, request page");
     watching().then(retry_after(429, 90), "refused: wait 90 s").then(DelayElapsed, "watch from 10");
-    let too_many = Event::Error { code: 429, reason: "", retry_after: Some(Duration::from_secs(80)) };
+    let too_many = StreamEvent::Error { code: 429, reason: "", retry_after: Some(Duration::from_secs(80)) };
     watching().then(Input::Event(too_many), "refused: wait 80 s").then(DelayElapsed, "watch from 10");
 }
 
@@ -167,7 +167,7 @@ fn healthy_watch_is_relisted_after_six_hours_with_jitter() {
     let due = loop {
         story.last = story.watch.next(bookmark("12"), story.now);
         match story.last.action {
-            Action::Read { timeout } if timeout < Duration::from_secs(100) => break timeout,
+            WatchAction::Read { timeout } if timeout < Duration::from_secs(100) => break timeout,
             _ => story.now += Duration::from_mins(1),
         }
     };
@@ -196,13 +196,14 @@ fn healthy_watch_is_relisted_after_six_hours_with_jitter() {
 #[test]
 fn relists_and_watch_timeouts_are_spread_over_agents() {
     let due = |seed| {
-        let mut watch = Watch::new(Timing::default(), seed);
+        let mut watch = Watch::new(WatchTiming::default(), seed);
         let now = Instant::now();
         watch.start(now);
         watch.next(end_of_list("10"), now);
         let relist = watch.relist_at.unwrap() - now;
         watch.next(bookmark("11"), now);
-        let Action::Send(Request::Watch { timeout_seconds, .. }) = watch.next(Ended, now).action else {
+        let WatchAction::Send(WatchRequest::Watch { timeout_seconds, .. }) = watch.next(Ended, now).action
+        else {
             panic!()
         };
         (relist, timeout_seconds)

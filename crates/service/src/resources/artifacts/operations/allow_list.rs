@@ -58,7 +58,7 @@ pub(crate) async fn allow_artifact(
         return Err(Problem::field("description", "expected the reason"));
     }
     let unknown = sent.unknown.names().map(str::to_owned).collect();
-    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;

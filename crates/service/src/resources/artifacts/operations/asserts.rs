@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use store::artifacts::flows;
+use store::artifacts::image_indexes;
+use store::policies::facts;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -173,14 +176,7 @@ pub(crate) async fn assert_artifact(
     let flow: Option<FlowName> = parameters.parsed(FLOW)?;
     let flow = flow.as_ref().map(FlowName::as_str);
     let names = parameters.all(POLICY);
-    let scope = match (&environment, names) {
-        (Some(_), []) => AssertionScope::Environment,
-        (None, [_, ..]) => AssertionScope::Policy,
-        (None, []) => AssertionScope::Flow,
-        (Some(_), [_, ..]) => {
-            return Err(Problem::field(POLICY, &format!("expected no policy together with {ENVIRONMENT}")));
-        }
-    };
+    let scope = scope(environment.as_ref(), names)?;
 
     let mut transaction = site.store.read().await?;
     let mut policies: Vec<Arc<Policy>> = Vec::new();
@@ -197,8 +193,7 @@ pub(crate) async fn assert_artifact(
         {
             return Err(Problem::field(ENVIRONMENT, &format!("environment \"{name}\" not found")));
         }
-        let mut lists =
-            store::policies::facts::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
+        let mut lists = facts::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
     }
     if names.len() > MAX_POLICIES {
@@ -210,13 +205,12 @@ pub(crate) async fn assert_artifact(
         policies.push(policy.ok_or_else(|| Problem::field(POLICY, &format!("policy \"{name}\" not found")))?);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
-    let mut evidence = store::policies::facts::read(&mut transaction, &organization, &wanted, &needs).await?;
+    let mut evidence = facts::read(&mut transaction, &organization, &wanted, &needs).await?;
     let mut evidence = evidence.remove(&artifact).unwrap_or_default();
     if let Some(flow) = flow {
         evidence.retain_flow(flow);
     }
-    let mut flows =
-        store::artifacts::flows::of_artifacts(&mut transaction, &organization, &wanted, flow).await?;
+    let mut flows = flows::of_artifacts(&mut transaction, &organization, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
     let is_in_flow = !flows.is_empty()
         || !evidence.related.is_empty()
@@ -243,7 +237,8 @@ pub(crate) async fn assert_artifact(
         Requirements { environment: environment.as_ref(), policies: &policies, allowed: &allowed };
     let assessment = requirements.assess(&artifact, &known, &evidence, site.now());
     let verdict = assessment.verdict().0;
-    let flows: Vec<FlowResult> = flows.into_iter().map(FlowResult::new).collect();
+    let flows: Vec<FlowResult> =
+        flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
     let is_compliant = match scope {
         AssertionScope::Flow => flows.iter().all(|flow| flow.compliance_status.status == Status::Compliant),
         _ => verdict.compliance != Compliance::NonCompliant,
@@ -276,6 +271,18 @@ pub(crate) async fn assert_artifact(
     Ok(axum::Json(assertion).into_response())
 }
 
+/// What is asserted: by an environment, policies or neither.
+fn scope<T>(environment: Option<&EnvironmentName>, policies: &[T]) -> Result<AssertionScope, Problem> {
+    match (environment, policies) {
+        (Some(_), []) => Ok(AssertionScope::Environment),
+        (None, [_, ..]) => Ok(AssertionScope::Policy),
+        (None, []) => Ok(AssertionScope::Flow),
+        (Some(_), [_, ..]) => {
+            Err(Problem::field(POLICY, &format!("expected no policy together with {ENVIRONMENT}")))
+        }
+    }
+}
+
 /// Whether a flow, or any, holds another digest of the image.
 async fn are_other_digests_in(
     transaction: &mut Transaction,
@@ -283,11 +290,9 @@ async fn are_other_digests_in(
     artifact: &BTreeSet<Fingerprint>,
     flow: Option<&str>,
 ) -> Result<bool, store::Error> {
-    let others = related(
-        &store::artifacts::image_indexes::listed_manifests(transaction, organization, artifact).await?,
-    )
-    .collect();
-    Ok(!store::artifacts::flows::of_artifacts(transaction, organization, &others, flow).await?.is_empty())
+    let others =
+        related(&image_indexes::listed_manifests(transaction, organization, artifact).await?).collect();
+    Ok(!flows::of_artifacts(transaction, organization, &others, flow).await?.is_empty())
 }
 
 /// The artifact as it runs in the environment; else as it runs elsewhere or was reported, without namespaces.
@@ -311,7 +316,7 @@ impl Status {
 }
 
 impl FlowResult {
-    fn new((flow, known): (String, AssertedFlow)) -> Self {
+    fn new(flow: String, known: AssertedFlow) -> Self {
         let AssertedFlow { trail, template, names, attestations, .. } = known;
         let (state, attestations_statuses) = evaluate_artifact(template.as_ref(), &attestations, &names);
         let status = Status::new(state == ComplianceState::Compliant);

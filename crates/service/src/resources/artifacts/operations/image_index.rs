@@ -71,7 +71,7 @@ pub(crate) async fn record_image_index(
     let before =
         store::artifacts::image_indexes::listed_manifests(transaction, &organization, &changed).await?;
     let (mut evaluating, _) =
-        origin::check(evaluating, &caller, &organization, &flow, (None, None), &changed).await?;
+        origin::check(evaluating, &caller, &organization, &flow, None, None, &changed).await?;
     let transaction = &mut evaluating.transaction;
     changed.extend(related(&before));
     if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {

@@ -125,7 +125,7 @@ pub(crate) async fn get_artifact(
     let artifacts = matching.into_iter().map(|(artifact, _)| artifact).collect();
     let what = format!("artifact \"{}\"", prefix.as_str());
     let found =
-        details(&site, &mut transaction, &organization, (&flow, trail.as_ref()), artifacts, &what).await?;
+        details(&site, &mut transaction, &organization, &flow, trail.as_ref(), artifacts, &what).await?;
     found.into_iter().next().map(axum::Json).ok_or_else(Problem::defect)
 }
 
@@ -164,7 +164,7 @@ pub(crate) async fn get_artifacts_of_commit(
     let artifacts = built.listed.into_iter().map(|(_, artifact)| artifact).collect();
     let what = format!("an artifact of commit \"{commit}\"");
     let found =
-        details(&site, &mut transaction, &organization, (&flow, trail.as_ref()), artifacts, &what).await?;
+        details(&site, &mut transaction, &organization, &flow, trail.as_ref(), artifacts, &what).await?;
     Ok(axum::Json(found))
 }
 
@@ -173,7 +173,8 @@ async fn details(
     site: &Site,
     transaction: &mut Transaction,
     organization: &str,
-    (flow, trail): (&FlowName, Option<&TrailName>),
+    flow: &FlowName,
+    trail: Option<&TrailName>,
     mut artifacts: BTreeSet<Fingerprint>,
     what: &str,
 ) -> Result<Vec<ArtifactDetails>, Problem> {

@@ -49,7 +49,7 @@ pub(crate) async fn report_artifact(
     if sent.filename.as_str().is_empty() {
         return Err(Problem::field("filename", "expected the name of the file or the image"));
     }
-    app.unknown_fields.warn((caller.token, &caller.name), &organization, sent.unknown_fields());
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, sent.unknown_fields());
     let artifacts = BTreeSet::from([sent.fingerprint]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
@@ -68,9 +68,10 @@ pub(crate) async fn report_artifact(
         }
     };
     let commit = sent.commit();
-    let named = (sent.repo_info.as_ref(), Some(&commit));
+    let repository = sent.repo_info.as_ref();
     let (mut evaluating, owned) =
-        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
+        origin::check(evaluating, &caller, &organization, &flow, repository, Some(&commit), &artifacts)
+            .await?;
     let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
     let reporter = Reporter {
         organization: &organization,
@@ -88,8 +89,7 @@ pub(crate) async fn report_artifact(
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     match trail {
         Some(trail) => {
-            let trail = (trail.id, before);
-            evaluating.evaluate_attestation(&organization, trail, &artifacts, &cause, at).await?;
+            evaluating.evaluate_attestation(&organization, trail.id, before, &artifacts, &cause, at).await?;
         }
         None => evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?,
     }

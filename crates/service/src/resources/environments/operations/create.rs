@@ -63,7 +63,8 @@ pub(crate) async fn create_environment(
     caller.authorize_creation(&organization, &new.name)?;
     new.check()?;
     app.unknown_fields.warn(
-        (caller.token, &caller.name),
+        caller.token,
+        &caller.name,
         &organization,
         new.unknown.names().map(str::to_owned).collect(),
     );

@@ -116,7 +116,6 @@ struct AttachmentChange<'a> {
     environment: EnvironmentName,
     /// The policies to attach or to detach, each once.
     names: BTreeSet<String>,
-    /// The attachments of the environment.
     attached: Vec<Attachment>,
 }
 

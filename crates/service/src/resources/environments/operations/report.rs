@@ -62,7 +62,7 @@ pub(crate) async fn report_k8s(
     let body = json::receive_bytes(&app, &organization, "the report", max, &headers, body).await?;
     let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
-    let changed = receive(&app, &caller, (&organization, &environment), sender, body).await?;
+    let changed = receive(&app, &caller, &organization, &environment, sender, body).await?;
     let (status, outcome, message) = match changed {
         Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
         Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
@@ -80,7 +80,8 @@ const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
 async fn receive(
     app: &App,
     caller: &Caller,
-    (organization, environment): (&str, &EnvironmentName),
+    organization: &str,
+    environment: &EnvironmentName,
     sender: Sender,
     body: body::Received,
 ) -> Result<Changed, Problem> {
@@ -114,10 +115,15 @@ async fn receive(
     let reported = reported?;
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
-    let changed =
-        record(app, caller, (organization, environment), &sender, hash, (&reported, artifacts)).await?;
+    let report = ParsedReport { reported: &reported, artifacts };
+    let changed = record(app, caller, organization, environment, &sender, hash, report).await?;
     drop(share);
     Ok(changed)
+}
+
+struct ParsedReport<'a> {
+    reported: &'a NormalizedReport,
+    artifacts: ReportedArtifacts,
 }
 
 /// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
@@ -149,11 +155,13 @@ fn kept(
 async fn record(
     app: &App,
     caller: &Caller,
-    (organization, environment): (&str, &EnvironmentName),
+    organization: &str,
+    environment: &EnvironmentName,
     sender: &Sender,
     body_hash: Fingerprint,
-    (reported, seen): (&NormalizedReport, ReportedArtifacts),
+    report: ParsedReport<'_>,
 ) -> Result<Changed, Problem> {
+    let ParsedReport { reported, artifacts: seen } = report;
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = match store::environments::reports::lock(

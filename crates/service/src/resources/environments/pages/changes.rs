@@ -13,7 +13,6 @@ pub(crate) const MAX_LISTED: usize = 8;
 /// Maximum number of scaling events per snapshot. Events with the time of the last one are read in addition.
 pub(crate) const MAX_SCALINGS: i64 = 50;
 
-/// The changes of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct SnapshotChanges {
     pub(crate) started: ArtifactList,

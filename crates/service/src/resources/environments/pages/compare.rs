@@ -20,7 +20,7 @@ use crate::layout::parts::table::verdict;
 use crate::layout::parts::urls::{EnvironmentLinks, digest_link};
 use crate::resources::environments::pages::running::Verdicts;
 use crate::resources::environments::pages::snapshot_diff::{
-    self, DiffPage, DiffRow, Difference, rows, total,
+    self, DiffPage, DiffRow, DiffSide, Difference, rows, total,
 };
 use crate::resources::environments::selected_snapshot::Content;
 use crate::resources::sessions::session::OrganizationPage;
@@ -29,7 +29,6 @@ use model::Timestamp;
 use store::Transaction;
 use store::environments::timeline::{AvailableSnapshots, Snapshot};
 
-/// The parameters of the URL.
 #[derive(Debug, Clone, Copy)]
 struct ComparisonQuery {
     from: Option<i64>,
@@ -73,9 +72,8 @@ pub(crate) async fn page(
             http_status = StatusCode::NOT_FOUND;
             result = html! { p.problem role="alert" { (problem) } };
         } else {
-            let from =
-                Side::read(&mut transaction, (&organization, environment.id), from, &available).await?;
-            let to = Side::read(&mut transaction, (&organization, environment.id), to, &available).await?;
+            let from = Side::read(&mut transaction, &organization, environment.id, from, &available).await?;
+            let to = Side::read(&mut transaction, &organization, environment.id, to, &available).await?;
             sides = Some((from, to));
         }
     }
@@ -90,15 +88,15 @@ pub(crate) async fn page(
         result = compute(compare).await?;
     }
     let first = available.first.unwrap_or(last);
-    let selected = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));
+    let (from, to) = (query.from.unwrap_or((last - 1).max(first)), query.to.unwrap_or(last));
     let content = html! {
         h1 { (text(&name)) ": " @if let Some((from, to)) = query.from.zip(query.to) {
             "snapshots " (from) " and " (to)
         } @else { "compare snapshots" } }
-        (comparison_form(links, (first, last), selected))
+        (comparison_form(links, &(first..=last), from, to))
         (result)
     };
-    let [from, to] = [selected.0, selected.1].map(|number| format!("{name}#{number}"));
+    let [from, to] = [from, to].map(|number| format!("{name}#{number}"));
     let query = [("snappish1", from.as_str()), ("snappish2", &to)];
     let alternate = Alternate::new(&site, &["env-diff", &organization], &query, &["diff", &from, &to]);
     let navigation = Navigation {
@@ -160,7 +158,8 @@ fn parameter(difference: Difference) -> &'static str {
 impl Side {
     async fn read(
         transaction: &mut Transaction,
-        (organization, environment): (&str, Uuid),
+        organization: &str,
+        environment: Uuid,
         number: i64,
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
@@ -188,9 +187,12 @@ impl Side {
     fn verdicts(&self) -> Verdicts<'_> {
         Verdicts { stored: &self.content.verdicts, is_confirmed: self.is_confirmed }
     }
+
+    fn diff_side(&self) -> DiffSide<'_> {
+        DiffSide { artifacts: &self.content.artifacts, verdicts: self.verdicts() }
+    }
 }
 
-/// The data of the comparison table.
 #[derive(Clone, Copy)]
 struct Comparison<'a> {
     links: EnvironmentLinks<'a>,
@@ -207,10 +209,7 @@ impl Comparison<'_> {
 
     fn markup(&self) -> Markup {
         let (from, to) = self.numbers();
-        let rows = rows(
-            (&self.from.content.artifacts, self.from.verdicts()),
-            (&self.to.content.artifacts, self.to.verdicts()),
-        );
+        let rows = rows(self.from.diff_side(), self.to.diff_side());
         let page = snapshot_diff::page(&rows, self.query.only, self.query.page);
         html! {
             p { a href=(self.links.comparison(to, from)) { "Swap snapshots" } }
@@ -235,7 +234,6 @@ impl Comparison<'_> {
         }
     }
 
-    /// The URL of a page of this comparison.
     fn url(&self, only: Option<Difference>, page: usize) -> String {
         let (from, to) = self.numbers();
         let mut url = self.links.comparison(from, to);

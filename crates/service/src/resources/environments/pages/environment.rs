@@ -238,7 +238,6 @@ fn totals(groups: &[PodGroup]) -> RunningTotals {
     RunningTotals { artifacts, pods: groups.iter().map(|group| group.pods).sum() }
 }
 
-/// The current status of the environment.
 fn current_facts(
     links: EnvironmentLinks<'_>,
     environment: &EnvironmentOverview,

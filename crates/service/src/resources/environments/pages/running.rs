@@ -27,7 +27,6 @@ pub(crate) struct RunningRow {
     pub(crate) reporters: BTreeSet<String>,
 }
 
-/// A page of rows.
 #[derive(Debug)]
 pub(crate) struct RunningPage {
     /// Rows of the same namespace and owner are adjacent.

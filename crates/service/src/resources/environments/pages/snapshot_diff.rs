@@ -18,7 +18,6 @@ pub(crate) enum Difference {
     Pods,
     /// The number of pods is equal, the verdict differs.
     Verdict,
-    /// No difference.
     Same,
 }
 
@@ -35,7 +34,13 @@ pub(crate) struct DiffRow<'a> {
     pub(crate) pods: (Option<usize>, Option<usize>),
 }
 
-/// A page of rows.
+/// What ran in one of the snapshots, and the verdicts on it.
+#[derive(Clone, Copy)]
+pub(crate) struct DiffSide<'a> {
+    pub(crate) artifacts: &'a Artifacts,
+    pub(crate) verdicts: Verdicts<'a>,
+}
+
 #[derive(Debug)]
 pub(crate) struct DiffPage<'a> {
     pub(crate) rows: &'a [DiffRow<'a>],
@@ -47,10 +52,9 @@ impl Difference {
 }
 
 /// All artifacts of both snapshots, sorted by difference and name.
-pub(crate) fn rows<'a>(
-    (from, from_verdicts): (&'a Artifacts, Verdicts<'_>),
-    (to, to_verdicts): (&'a Artifacts, Verdicts<'_>),
-) -> Vec<DiffRow<'a>> {
+pub(crate) fn rows<'a>(from: DiffSide<'a>, to: DiffSide<'a>) -> Vec<DiffRow<'a>> {
+    let DiffSide { artifacts: from, verdicts: from_verdicts } = from;
+    let DiffSide { artifacts: to, verdicts: to_verdicts } = to;
     let removed = from.keys().filter(|artifact| !to.contains_key(artifact));
     let row = |artifact: &Fingerprint| {
         let (before, after) = (from.get(artifact), to.get(artifact));
@@ -77,7 +81,6 @@ fn order(one: &DiffRow<'_>, other: &DiffRow<'_>) -> Ordering {
     (one.difference, one.name, one.artifact).cmp(&(other.difference, other.name, other.artifact))
 }
 
-/// The number of rows with this difference.
 pub(crate) fn total(rows: &[DiffRow<'_>], difference: Difference) -> usize {
     rows.iter().filter(|row| row.difference == difference).count()
 }
@@ -142,7 +145,8 @@ mod tests {
         let (good, bad) = (verdicts(&[]), verdicts(&[2, 3]));
         let (good, bad) =
             (Verdicts { stored: &good, is_confirmed: true }, Verdicts { stored: &bad, is_confirmed: true });
-        let rows = rows((&from, good), (&to, bad));
+        let rows =
+            rows(DiffSide { artifacts: &from, verdicts: good }, DiffSide { artifacts: &to, verdicts: bad });
         let summary: Vec<_> =
             rows.iter().map(|row| (row.difference, row.name, row.former_name, row.pods)).collect();
         assert_eq!(
@@ -170,7 +174,7 @@ mod tests {
         let (from, to) = (Artifacts::new(), artifacts(&to));
         let none = HashMap::new();
         let verdicts = Verdicts { stored: &none, is_confirmed: true };
-        let rows = rows((&from, verdicts), (&to, verdicts));
+        let rows = rows(DiffSide { artifacts: &from, verdicts }, DiffSide { artifacts: &to, verdicts });
         let last = page(&rows, None, usize::MAX);
         assert_eq!((last.pagination.page, last.pagination.pages, last.rows.len()), (3, 3, 51));
         let none = page(&rows, Some(Difference::Same), 2);

@@ -20,7 +20,6 @@ use crate::resources::sessions::session::OrganizationPage;
 use crate::site::PageSite;
 use store::environments::timeline::{AvailableSnapshots, ReportGap, Snapshot};
 
-/// A page of the timeline.
 pub(crate) async fn page(
     State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
@@ -67,7 +66,7 @@ pub(crate) async fn page(
     let content = html! {
         h1 { (text(&name)) ": timeline" }
         @if let Some(first) = available.first {
-            (comparison_form(timeline.links, (first, last), ((last - 1).max(first), last)))
+            (comparison_form(timeline.links, &(first..=last), (last - 1).max(first), last))
             p {
                 (count(last - first + 1, "snapshot", "snapshots"))
                 (pagination.label())

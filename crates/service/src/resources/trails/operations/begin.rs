@@ -75,7 +75,7 @@ pub(crate) async fn begin_trail(
     let sent: TrailData = json::read(template_file::DATA, form.data()?)?;
     let own_template = form.file().map(template_file::read).transpose()?;
     let unknown = unknown_fields(&sent.unknown, sent.git_commit_info.as_ref(), sent.repo_info.as_ref());
-    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let Some(stored_flow) = store::flows::get(transaction, &organization, flow.as_str()).await? else {
@@ -84,9 +84,10 @@ pub(crate) async fn begin_trail(
     if own_template.is_some() && stored_flow.is_declared && stored_flow.has_template {
         return Err(declared("template of the flow", &flow));
     }
-    let named = (sent.repo_info.as_ref(), sent.git_commit_info.as_ref());
+    let (repository, commit) = (sent.repo_info.as_ref(), sent.git_commit_info.as_ref());
     let (mut evaluating, owned) =
-        origin::check(evaluating, &caller, &organization, &flow, named, &BTreeSet::new()).await?;
+        origin::check(evaluating, &caller, &organization, &flow, repository, commit, &BTreeSet::new())
+            .await?;
     let transaction = &mut evaluating.transaction;
     let stored =
         store::trails::writes::stored(transaction, &organization, flow.as_str(), sent.name.as_str()).await?;

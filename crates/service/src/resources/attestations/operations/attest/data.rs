@@ -15,7 +15,6 @@ use rules::attestation_type::AttestationType;
 /// The name of the JSON part.
 pub(crate) const DATA: &str = "data_json";
 
-/// An attestation as it is recorded.
 pub(crate) struct AttestationData {
     pub(crate) fields: AttestationFields,
     /// The type as templates name it.
@@ -30,7 +29,6 @@ pub(crate) struct AttestationData {
 }
 
 impl AttestationData {
-    /// Reads `data_json`.
     pub(crate) fn read<T: AttestationType>(bytes: &[u8]) -> Result<Self, Problem> {
         let members: Members<'_> = json::read(DATA, bytes)?;
         let fields: AttestationFields =
@@ -100,7 +98,6 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// Maximum number of fields of an attestation.
 const MAX_MEMBERS: usize = 100;
 
 /// A name, borrowed unless it contains escapes.

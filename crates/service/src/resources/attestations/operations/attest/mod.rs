@@ -67,7 +67,6 @@ impl PathType {
         self == Self::Junit
     }
 
-    /// Reads `data_json`.
     fn read(self, data: &[u8]) -> Result<AttestationData, Problem> {
         match self {
             Self::Junit => AttestationData::read::<JunitFields>(data),
@@ -107,7 +106,7 @@ pub(crate) async fn attest(
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let form = Form::read(&app, &organization, parts, request).await?;
     let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
-    app.unknown_fields.warn((caller.token, &caller.name), &organization, unknown);
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
     let attachment = form.file();
@@ -132,9 +131,9 @@ pub(crate) async fn attest(
     };
     let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
     let repository = fields.repo_info.as_ref();
-    let named = (repository, fields.git_commit_info.as_ref());
+    let commit = fields.git_commit_info.as_ref();
     let (mut evaluating, owned) =
-        origin::check(evaluating, &caller, &organization, &flow, named, &artifacts).await?;
+        origin::check(evaluating, &caller, &organization, &flow, repository, commit, &artifacts).await?;
     let new = NewAttestation {
         organization: &organization,
         flow: flow.as_str(),
@@ -168,7 +167,7 @@ pub(crate) async fn attest(
     }
     let effect = store::attestations::insert(transaction, &new, trail, at).await?;
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
-    evaluating.evaluate_attestation(&organization, (trail.id, before), &artifacts, &cause, at).await?;
+    evaluating.evaluate_attestation(&organization, trail.id, before, &artifacts, &cause, at).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
         format!("attested {} in {flow}/{}", fields.attestation_name.as_str(), new.trail)
     });
