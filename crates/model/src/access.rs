@@ -67,15 +67,9 @@ pub struct Scope {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
     #[error("a token of role {} needs {kind}: [NAME], or [\"*\"]", role.as_str())]
-    Missing {
-        role: Role,
-        kind: &'static str,
-    },
+    Missing { role: Role, kind: &'static str },
     #[error("a token of role {} must not list {kind}", role.as_str())]
-    Unexpected {
-        role: Role,
-        kind: &'static str,
-    },
+    Unexpected { role: Role, kind: &'static str },
     /// Only reports create environments.
     #[error("only a token of role report takes create: true")]
     Create,

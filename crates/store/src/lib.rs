@@ -5,8 +5,8 @@
 //! a verdict is. Functions return [`Error`] if the database fails.
 //!
 //! The organization is the first column of the primary key of each table of a tenant, and each statement names it.
-//! Global are `organizations`, `tokens`, `sessions`, `issuers`, `bootstraps` and `leases`: workers find organizations
-//! there, and then work on one at a time.
+//! Global are `organizations`, `tokens`, `sessions`, `issuers`, `bootstraps` and `leases`: workers list
+//! `organizations`, and then work on one at a time.
 
 #![expect(
     clippy::missing_errors_doc,

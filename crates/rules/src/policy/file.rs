@@ -29,10 +29,7 @@ pub enum InvalidPolicy {
         source: Box<serde_saphyr::Error>,
     },
     #[error("invalid policy file at {}: {}", Escaped(key), Escaped(problem))]
-    Value {
-        key: String,
-        problem: String,
-    },
+    Value { key: String, problem: String },
 }
 
 #[derive(Deserialize)]

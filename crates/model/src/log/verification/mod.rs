@@ -65,11 +65,7 @@ pub enum Mismatch {
     Checkpoint(i64),
     /// Rows without an entry.
     #[error("{rows} rows of kind {kind} are stored, and the log has {entries}: rows were added or removed")]
-    Rows {
-        kind: String,
-        rows: i64,
-        entries: i64,
-    },
+    Rows { kind: String, rows: i64, entries: i64 },
 }
 
 /// An entry in a message.
