@@ -1,7 +1,7 @@
 //! `serve`: the compliance service.
 //!
-//! The command line starts it with a [`Setup`] and runs it until shutdown. [`resources`] has what clients see, by
-//! resource; [`engine`] has what a change does: record, evaluate, notify, log.
+//! The command line starts it with a [`Setup`] and runs it until shutdown. `resources` has what clients see, by
+//! resource; `engine` has what a change does: record, evaluate, notify, log.
 
 pub mod engine;
 pub(crate) mod layout;

@@ -203,7 +203,7 @@ async fn select_sources(
     Ok(AtMost::from_rows(MAX_ROWS, rows))
 }
 
-/// The numbers of [`conflicting_claims`](Self::conflicting_claims), of the artifacts that have any.
+/// The numbers of [`conflicting_claims`], of the artifacts that have any.
 pub async fn numbers_of_conflicts(
     transaction: &mut Transaction,
     organization: &str,

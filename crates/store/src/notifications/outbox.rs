@@ -145,7 +145,7 @@ pub async fn lease(
 }
 
 /// Records that a notification was sent. Locks the target before the notification, as
-/// [`record_failure`](Self::record_failure) does, so that replicas cannot deadlock.
+/// [`record_failure`] does, so that replicas cannot deadlock.
 pub async fn record_sent(
     transaction: &mut Transaction,
     leased: &LeasedNotification,

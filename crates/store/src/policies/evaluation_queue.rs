@@ -99,7 +99,7 @@ pub async fn push(
     Ok(())
 }
 
-/// The organizations with environments that are due by [`queue_due`](Self::queue_due).
+/// The organizations with environments that are due by [`push_due`].
 pub async fn due_organizations(transaction: &mut Transaction, now: Timestamp) -> Result<Vec<String>, Error> {
     const SELECT: &str = "
         SELECT o.name FROM organizations o
