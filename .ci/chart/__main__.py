@@ -43,7 +43,7 @@ def write():
 
 
 def version():
-    return tomllib.loads((helm.ROOT / "Cargo.toml").read_text())["package"]["version"]
+    return tomllib.loads((helm.ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 
 
 def image():
