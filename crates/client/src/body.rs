@@ -11,7 +11,17 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::report::ReportBody;
+/// The body of a report, which is streamed.
+pub trait ReportBody {
+    /// Yields the JSON in the pieces that are sent.
+    type Chunks: Iterator<Item = Vec<u8>> + Send + Sync + Unpin + 'static;
+
+    /// Number of bytes of all chunks.
+    fn content_length(&self) -> u64;
+
+    /// Starts at the first piece. A retry calls it again.
+    fn chunks(&self) -> Self::Chunks;
+}
 
 /// Streams chunks. The size hint is exact, so that the request carries a Content-Length.
 pub(super) struct Upload<C> {
@@ -46,7 +56,6 @@ pub(super) enum UploadState {
     Complete,
 }
 
-/// Streams a report.
 pub(super) fn report<R: ReportBody>(report: &R, progress: Progress) -> Upload<R::Chunks> {
     Upload { chunks: report.chunks(), left: report.content_length(), progress, pause: None }
 }

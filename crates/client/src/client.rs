@@ -13,9 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::body::{self, Progress};
+use super::body::{self, Progress, ReportBody};
 use super::error::{Error, ServiceRequest};
-use super::report::ReportBody;
 use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Response, Success};
 use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenError, TokenSource};

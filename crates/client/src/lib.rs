@@ -34,6 +34,7 @@ pub mod wait;
 pub use attachments::AttachedFile;
 pub use attest::Attachment;
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
+pub use body::ReportBody;
 pub use client::{Client, RequestTimeouts, Setup, SetupError};
 pub use error::{Error, ServiceRequest};
 pub use hint::Resource;
@@ -42,6 +43,6 @@ pub use live::{EmbeddedArtifact, EmbeddedEnvironment, JoinedArtifact, LiveArtifa
 pub use operation::Operation;
 pub use page::{Page, PageWalker, Pagination};
 pub use raw_response::Parsed;
-pub use report::{Accepted, ReportBody};
+pub use report::Accepted;
 pub use retry::{Deadline, RetryError, seed};
 pub use token::{TokenError, TokenSource};

@@ -2,24 +2,13 @@
 
 use http::{Method, StatusCode};
 
+use super::body::ReportBody;
 use super::client::Client;
 use super::error::{Error, ServiceRequest};
 use model::EnvironmentName;
 
 /// The interface's response to a report without a new snapshot.
 const UNCHANGED: &str = "report processed, no new snapshots to create";
-
-/// The body of a report, which is streamed.
-pub trait ReportBody {
-    /// Pieces of the JSON.
-    type Chunks: Iterator<Item = Vec<u8>> + Send + Sync + Unpin + 'static;
-
-    /// Number of bytes of all chunks.
-    fn content_length(&self) -> u64;
-
-    /// The JSON, in pieces.
-    fn chunks(&self) -> Self::Chunks;
-}
 
 /// The result of an accepted report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -227,7 +227,7 @@ macro_rules! fetch_for_all {
 pub(crate) use fetch_for_all;
 
 impl Transaction {
-    /// The changes of this transaction that [`commit`](Self::commit) appends to the log.
+    /// The changes of this transaction that `commit` appends to the log.
     pub(crate) fn log(&mut self) -> &mut PendingLog {
         match self {
             Self::Sqlite(transaction) => &mut transaction.log,
@@ -235,14 +235,8 @@ impl Transaction {
         }
     }
 
-    /// Appends the changes to the log of their organizations, and commits.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Error::InDoubt`] if the connection was lost during the commit. After any other error nothing was
-    /// committed.
-    pub async fn commit(mut self) -> Result<(), Error> {
-        crate::log::entries::append_pending(&mut self).await?;
+    /// Commits without the log: only `commit` may call it, which has appended the changes.
+    pub(crate) async fn commit_appended(self) -> Result<(), Error> {
         match self {
             // Keeps the permit until the commit.
             Self::Sqlite(DatabaseTransaction { transaction, _permit, .. }) => transaction.commit().await?,

@@ -12,8 +12,21 @@ use crate::{Error, Transaction};
 use model::log::environment_change::{ChangeRecord, EnvironmentChange};
 use model::log::{Kind, NewEntry, record_hash};
 
+impl Transaction {
+    /// Appends the changes to the log of their organizations, and commits.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::InDoubt`] if the connection was lost during the commit. After any other error nothing was
+    /// committed.
+    pub async fn commit(mut self) -> Result<(), Error> {
+        append_pending(&mut self).await?;
+        self.commit_appended().await
+    }
+}
+
 /// Appends the pending changes to the logs of their organizations, which are locked in the order of their names.
-pub(crate) async fn append_pending(transaction: &mut Transaction) -> Result<(), Error> {
+async fn append_pending(transaction: &mut Transaction) -> Result<(), Error> {
     let PendingLog { mut rows, environments, removals, declared } = std::mem::take(transaction.log());
     let mut entries: BTreeMap<String, Vec<NewEntry>> = BTreeMap::new();
     let mut now = 0;

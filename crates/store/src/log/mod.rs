@@ -8,7 +8,7 @@
 
 mod attestation;
 mod contradictions;
-pub(crate) mod entries;
+mod entries;
 pub(crate) mod environment;
 pub(crate) mod pending;
 pub mod reading;
