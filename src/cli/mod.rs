@@ -118,7 +118,6 @@ enum Command {
     Man(manual::Man),
 }
 
-/// Runtime of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// One thread, for commands that mostly wait.

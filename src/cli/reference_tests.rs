@@ -269,7 +269,6 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
     text
 }
 
-/// The generated section.
 fn reference() -> String {
     let mut text = String::from("\n### Options\n\n");
     let options =

@@ -17,7 +17,7 @@ use runtime::signals;
 use runtime::tls::Files;
 use service::bootstrap::BootstrapError;
 use service::{Clock, Limits, Service, Setup, StartError};
-use store::{DatabaseUrl, InvalidUrl, Timeouts};
+use store::{DatabaseTimeouts, DatabaseUrl, InvalidUrl};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -168,7 +168,7 @@ impl Serve {
             limits: machine::memory_limit().map_or(limits, |memory| limits.within(memory)),
             clock: Clock::default(),
             bounds: Bounds::default().within_file_limit(),
-            timeouts: Timeouts::default(),
+            timeouts: DatabaseTimeouts::default(),
             signing_key: non_empty(self.signing_key.as_ref()).map(PathBuf::from),
             allowed_internal: self.allow_internal.clone(),
         })

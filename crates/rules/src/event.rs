@@ -12,7 +12,7 @@ use model::{Fingerprint, Trigger};
 
 /// An event of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct StatusEvent {
     /// What changed.
     pub trigger: Trigger,
     /// The affected artifacts, at most [`MAX_ARTIFACTS`]; none if the environment became compliant.
@@ -72,7 +72,7 @@ pub const MAX_ARTIFACTS: usize = 100;
 
 /// The events between two statuses, in the interface's order of triggers.
 #[must_use]
-pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Event> {
+pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<StatusEvent> {
     let affected =
         |(artifact, was, is): (&Fingerprint, Option<&RunningArtifact>, Option<&RunningArtifact>)| {
             let either = is.or(was)?;
@@ -111,7 +111,7 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
         };
         let changed = changed.iter().copied().filter(|(_, was, is)| affects(*was, *is));
         let artifacts: Vec<AffectedArtifact> = changed.filter_map(affected).collect();
-        events.extend(artifacts.chunks(MAX_ARTIFACTS).map(|chunk| Event {
+        events.extend(artifacts.chunks(MAX_ARTIFACTS).map(|chunk| StatusEvent {
             trigger,
             artifacts: chunk.to_vec(),
             total: chunk.len(),
@@ -123,10 +123,10 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Eve
             all.filter(|(.., is)| is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant));
         let total = failing.clone().count();
         let artifacts = failing.take(MAX_ARTIFACTS).filter_map(affected).collect();
-        events.push(Event { trigger: Trigger::NonCompliantEnvironment, artifacts, total });
+        events.push(StatusEvent { trigger: Trigger::NonCompliantEnvironment, artifacts, total });
     }
     if became(before, after, Compliance::Compliant) {
-        events.push(Event { trigger: Trigger::CompliantEnvironment, artifacts: Vec::new(), total: 0 });
+        events.push(StatusEvent { trigger: Trigger::CompliantEnvironment, artifacts: Vec::new(), total: 0 });
     }
     events
 }

@@ -30,7 +30,6 @@ enum SessionState {
     Ended,
 }
 
-/// Failures of one address.
 #[derive(Debug, Clone, Copy)]
 struct Failures {
     /// The first failure, which starts the window.
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Clone, Copy)]
-    enum Event {
+    enum Step {
         /// Second, address and token of a failure.
         Failure(u64, u8, u8),
         Success(u8),
@@ -154,16 +153,16 @@ mod tests {
         /// Second, address and hash of a session that is not stored.
         Unknown(u64, u8, u8),
     }
-    use Event::{End, Failure, Session, Success, Unknown};
+    use Step::{End, Failure, Session, Success, Unknown};
 
-    /// Second, address and token of a request.
-    type Request = (u64, u8, Option<u8>);
+    /// Second, address and token.
+    type Attempt = (u64, u8, Option<u8>);
 
     #[test]
     fn address_with_too_many_failures_is_limited_until_the_window_ends() {
         // Three failures within a minute.
         let thrice = [Failure(0, 1, 0), Failure(1, 1, 0), Failure(2, 1, 0)];
-        let table: [(&[Event], Request, Option<u64>); _] = [
+        let table: [(&[Step], Attempt, Option<u64>); _] = [
             (&[], (0, 1, None), None),
             (&thrice[..2], (2, 1, Some(0)), None),
             (&thrice, (2, 1, Some(0)), Some(58)),
@@ -195,10 +194,10 @@ mod tests {
         ];
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
-        for (events, (second, address, token), expected) in table {
+        for (steps, (second, address, token), expected) in table {
             let mut limiter = RateLimiter::new(3, Duration::from_mins(1));
-            for event in events {
-                match *event {
+            for step in steps {
+                match *step {
                     Failure(second, address, token) => {
                         limiter.record_failure(address, Some(token), at(second));
                     }
@@ -211,7 +210,7 @@ mod tests {
                 }
             }
             let delay = limiter.retry_after(address, token, at(second));
-            assert_eq!(delay, expected.map(Duration::from_secs), "{events:?} {second} {address} {token:?}");
+            assert_eq!(delay, expected.map(Duration::from_secs), "{steps:?} {second} {address} {token:?}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::Timestamp;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct SessionTimeouts {
     /// Maximum time without use.
     pub idle: Duration,
     pub max_age: Duration,
@@ -17,7 +17,7 @@ pub struct Timeouts {
     pub max_per_token: u32,
 }
 
-impl Default for Timeouts {
+impl Default for SessionTimeouts {
     /// 30 min; 12 h; 1 min; 100.
     fn default() -> Self {
         Self {
@@ -40,13 +40,13 @@ pub struct SessionTimes {
 impl SessionTimes {
     /// Whether the session is expired. A clock that is set back expires no session.
     #[must_use]
-    pub fn is_expired(&self, now: Timestamp, timeouts: &Timeouts) -> bool {
+    pub fn is_expired(&self, now: Timestamp, timeouts: &SessionTimeouts) -> bool {
         now.since(self.last_used_at) > timeouts.idle || now.since(self.created_at) > timeouts.max_age
     }
 
     /// Whether the use of the session must be recorded.
     #[must_use]
-    pub fn needs_touch(&self, now: Timestamp, timeouts: &Timeouts) -> bool {
+    pub fn needs_touch(&self, now: Timestamp, timeouts: &SessionTimeouts) -> bool {
         now.since(self.last_used_at) >= timeouts.touch_interval
     }
 }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn session_expires_when_idle_and_after_half_a_day() {
-        let timeouts = Timeouts::default();
+        let timeouts = SessionTimeouts::default();
         for (created, used, now, is_expired) in [
             (0, 0, 0, false),
             (0, 0, 30, false),
@@ -82,7 +82,7 @@ mod tests {
     fn use_is_recorded_once_a_minute() {
         let times = SessionTimes { created_at: at(0), last_used_at: at(5) };
         for (now, needs_touch) in [(4, false), (5, false), (6, true), (20, true)] {
-            assert_eq!(times.needs_touch(at(now), &Timeouts::default()), needs_touch, "{now}");
+            assert_eq!(times.needs_touch(at(now), &SessionTimeouts::default()), needs_touch, "{now}");
         }
     }
 }

@@ -21,7 +21,6 @@ pub(super) struct Connection {
     linger: Duration,
     /// Timeout of the pending write.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Timeout of the shutdown.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 

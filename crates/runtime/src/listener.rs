@@ -35,7 +35,6 @@ use super::peers::Peers;
 use super::tls::Current;
 use model::failure_log::{FailureLog, LogAction};
 
-/// Limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
     /// Timeout of a TLS handshake, of request headers, and of an idle connection.

@@ -96,6 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn process_metrics_have_the_names_of_the_prometheus_documentation() {
         let text = text(&registry());
         for line in [

@@ -46,7 +46,7 @@ use runtime::error_causes;
 use runtime::listener::{self, Bounds, ListenError};
 use runtime::signing::{KeyError, SigningKey};
 use runtime::tls::{self, Identity, TlsError};
-use store::{DatabaseUrl, Store, Timeouts};
+use store::{DatabaseTimeouts, DatabaseUrl, Store};
 
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -63,9 +63,8 @@ pub struct Setup {
     pub public_url: Option<Url>,
     pub limits: Limits,
     pub clock: Clock,
-    /// Limits of connections.
     pub bounds: Bounds,
-    pub timeouts: Timeouts,
+    pub timeouts: DatabaseTimeouts,
     /// Internal networks of notification targets and issuers.
     pub allowed_internal: Vec<IpNet>,
     /// The private key that signs checkpoints of the logs.
@@ -99,7 +98,6 @@ const KEY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections to the admin listener.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
 
-/// A started service.
 pub struct Service {
     app: App,
     listener: TcpListener,

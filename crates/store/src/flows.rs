@@ -111,7 +111,6 @@ pub async fn get(
     Ok(fetch_optional!(transaction, SELECT, organization, flow))
 }
 
-/// The number of flows.
 pub async fn count(
     transaction: &mut Transaction,
     organization: &str,

@@ -37,6 +37,6 @@ pub use database::error::Error;
 pub use database::leases;
 pub use database::row_limit::AtMost;
 pub use database::rows::Id;
-pub use database::timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
+pub use database::timeouts::{DatabaseTimeouts, MAX_AUTHENTICATION_CONNECTIONS};
 pub use database::transaction::{DatabaseTransaction, Transaction};
 pub use database::url::{DatabaseUrl, InvalidUrl};

@@ -52,7 +52,8 @@ pub async fn change(
     transaction: &mut Transaction,
     organization: &str,
     object: Tagged<'_>,
-    (mut set, remove): (BTreeMap<&str, &str>, &BTreeSet<&str>),
+    mut set: BTreeMap<&str, &str>,
+    remove: &BTreeSet<&str>,
     now: Timestamp,
 ) -> Result<ChangedTags, Error> {
     let ((select, close, insert), name) = match object {

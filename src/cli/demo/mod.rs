@@ -32,7 +32,7 @@ use runtime::listener::Bounds;
 use runtime::{signals, signing};
 use service::random::random;
 use service::{Clock, Delivery, Limits, Service, Setup};
-use store::Timeouts;
+use store::DatabaseTimeouts;
 
 use self::data::{Attest, Data, junit_xml};
 use self::error::{Ended, Result};
@@ -161,7 +161,7 @@ fn setup(files: &Files, clock: Clock) -> Result<Setup> {
         },
         clock,
         bounds: Bounds::default(),
-        timeouts: Timeouts::default(),
+        timeouts: DatabaseTimeouts::default(),
         allowed_internal: vec![ALLOWED_INTERNAL],
         signing_key: Some(files.path(files::SIGNING_KEY)),
     })

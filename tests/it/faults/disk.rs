@@ -15,6 +15,7 @@ use crate::service::{ADMIN, Database, READER, Response, folder, form, pod};
 
 /// Every command that writes to standard output.
 #[test]
+#[cfg(target_os = "linux")]
 fn full_standard_output_is_an_error_with_an_exit_code() {
     let server = Server::start(|_| Reply::json(200, r#"[{"name":"t"}]"#));
     let pods = crate::fake::kube::fixture_path("pod-list.json");

@@ -6,10 +6,14 @@
 mod clock;
 mod commands;
 mod connections;
+#[cfg(target_os = "linux")]
 mod control_group;
 mod disk;
 mod endpoint;
+#[cfg(target_os = "linux")]
 mod memory;
+// Limits of other processes need prlimit.
+#[cfg(target_os = "linux")]
 mod open_files;
 
 use std::ops::Range;

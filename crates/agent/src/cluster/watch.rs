@@ -99,11 +99,11 @@ impl Cluster {
         self.list::<Pod>(WatchedPath::pods(namespace), callback).await
     }
 
-    /// The same for the labels of all namespaces.
+    /// Lists the labels of all namespaces, once and in pages.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Those of [`list_pods`](Self::list_pods).
     pub async fn list_namespaces(
         &self,
         callback: impl FnMut(WatchEvent<NamespaceView>),
@@ -149,7 +149,7 @@ impl Cluster {
         self.watch::<Pod>(WatchedPath::pods(namespace), timing, seed, callback).await
     }
 
-    /// The same for the labels of all namespaces.
+    /// Lists and watches the labels of all namespaces, forever.
     pub async fn watch_namespaces(
         &self,
         timing: WatchTiming,

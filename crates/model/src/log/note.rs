@@ -29,7 +29,6 @@ pub struct Note {
     pub signatures: Vec<Signature>,
 }
 
-/// A signature line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     pub name: String,

@@ -237,7 +237,6 @@ impl fmt::Display for AttestationRule {
     }
 }
 
-/// The rule in words.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flow_rule = |f: &mut fmt::Formatter<'_>, rule: &FlowRule, what: &str, requirement: &str| {

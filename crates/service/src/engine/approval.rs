@@ -100,9 +100,16 @@ pub(crate) async fn approve(
     {
         return Ok((StatusCode::OK, find_approval(transaction, organization, flow, number).await?));
     }
-    let times = (now, now);
-    store::approvals::insert(transaction, organization, flow.as_str(), &approval, Some(&caller.name), times)
-        .await?;
+    store::approvals::insert(
+        transaction,
+        organization,
+        flow.as_str(),
+        &approval,
+        Some(&caller.name),
+        now,
+        now,
+    )
+    .await?;
     let done = if state == ApprovalState::Approved { "approved" } else { "requested approval of" };
     let place = environment.map_or("all environments", EnvironmentName::as_str);
     let change = format!("{done} {artifact} for {place}: approval {number} of the flow {flow}");

@@ -26,7 +26,7 @@ use crate::limits::permit::Permit;
 use model::{EnvironmentName, Fingerprint, Timestamp, Trigger};
 use rules::compliance::Compliance;
 use rules::environment_status::{EnvironmentStatus, Evaluation, Expiry, ReportedArtifacts, Verdict};
-use rules::event::{self, Event};
+use rules::event::{self, StatusEvent};
 use rules::notification::{Cause, Content, EventContent};
 use store::environments::events::{NewEvent, Queued};
 use store::environments::reports::{IfLocked, LockedEnvironment};
@@ -310,7 +310,7 @@ impl<'a> Evaluating<'a> {
         .await?;
         let mut events = Vec::new();
         for (change, name, snapshot) in changes {
-            for Event { trigger, artifacts, total } in event::between(change.before, change.after) {
+            for StatusEvent { trigger, artifacts, total } in event::between(change.before, change.after) {
                 let content = Content {
                     trigger,
                     occurred_at: at,

@@ -59,7 +59,6 @@ impl Form {
         read(expected, boundary, paced, max, app.inbound.share(organization)).await
     }
 
-    /// The JSON part.
     pub(crate) fn data(&self) -> Result<&[u8], Problem> {
         self.data.as_deref().ok_or_else(|| Problem::field(self.expected.data, "missing part"))
     }

@@ -11,7 +11,6 @@ use subtle::ConstantTimeEq;
 use crate::maintenance::random::random;
 use model::Fingerprint;
 
-/// The current one-time link.
 #[derive(Debug, Default)]
 pub(crate) struct Invitation(Mutex<State>);
 

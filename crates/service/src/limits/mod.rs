@@ -72,7 +72,7 @@ pub struct Limits {
     pub token_use_flush_interval: Duration,
     pub delivery: Delivery,
     /// Lifetime of browser sessions.
-    pub session: session::Timeouts,
+    pub session: session::SessionTimeouts,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +117,7 @@ impl Default for Limits {
             silence_interval: Duration::from_secs(5),
             token_use_flush_interval: Duration::from_secs(10),
             delivery: Delivery::default(),
-            session: session::Timeouts::default(),
+            session: session::SessionTimeouts::default(),
         }
     }
 }
@@ -174,11 +174,11 @@ mod tests {
     use crate::identity::remote_keys::{self, MAX_WAIT};
     use runtime::listener::Bounds;
     use store::environments::events::MAX_WAITING;
-    use store::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
+    use store::{DatabaseTimeouts, MAX_AUTHENTICATION_CONNECTIONS};
 
     /// The rows of the table in the documents, up to the column with the attack.
     fn rows() -> Vec<String> {
-        let (limits, timeouts, bounds) = (Limits::default(), Timeouts::default(), Bounds::default());
+        let (limits, timeouts, bounds) = (Limits::default(), DatabaseTimeouts::default(), Bounds::default());
         let pool = timeouts.max_connections;
         let share = ConnectionShare::from_pools(pool, pool);
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);

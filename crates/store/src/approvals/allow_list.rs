@@ -30,13 +30,19 @@ pub async fn get(
     Ok(fetch_optional!(transaction, SELECT, organization, environment, artifact))
 }
 
+#[derive(Debug, Clone, Copy)]
+pub struct NewAllowance<'a> {
+    pub artifact: Fingerprint,
+    pub reason: &'a str,
+    pub author: &'a str,
+}
+
 /// Adds an entry without expiry, in place of an open one.
 pub async fn allow(
     transaction: &mut Transaction,
     organization: &str,
     environment: &str,
-    artifact: Fingerprint,
-    (reason, author): (&str, &str),
+    new: NewAllowance<'_>,
     replaced: Option<&OpenAllowance>,
     now: Timestamp,
 ) -> Result<(), Error> {
@@ -49,6 +55,7 @@ pub async fn allow(
         execute!(transaction, CLOSE, now, organization, replaced.id);
         transaction.log().row(organization, Kind::AllowanceEnd, replaced.id);
     }
+    let NewAllowance { artifact, reason, author } = new;
     let id = Uuid::now_v7();
     execute!(transaction, INSERT, id, organization, environment, artifact, reason, author, now, false);
     transaction.log().row(organization, Kind::Allowance, id);

@@ -29,7 +29,6 @@ pub struct NewApproval {
     /// The environment that it applies to; `None` for any.
     pub environment: Option<EnvironmentName>,
     pub state: ApprovalState,
-    /// The remaining fields.
     pub content: ApprovalContent,
 }
 
@@ -43,7 +42,6 @@ pub struct ApprovalContent {
     pub description: String,
     /// The hashes of the commits between base and target.
     pub commits: Vec<String>,
-    /// The sign-offs.
     pub approvals: Vec<SignOff>,
     /// Free-form data.
     pub user_data: serde_json::Value,
@@ -302,7 +300,8 @@ pub async fn insert(
     flow: &str,
     approval: &NewApproval,
     created_by: Option<&str>,
-    (created_at, modified_at): (Timestamp, Timestamp),
+    created_at: Timestamp,
+    modified_at: Timestamp,
 ) -> Result<(), Error> {
     const INSERT: &str = "
         INSERT INTO approvals (id, organization, flow, number, target, environment, state, content, created_by,

@@ -215,7 +215,8 @@ pub async fn two_of_flow(
     transaction: &mut Transaction,
     organization: &str,
     flow: &str,
-    (first, last): (Fingerprint, Fingerprint),
+    first: Fingerprint,
+    last: Fingerprint,
 ) -> Result<Artifacts, Error> {
     const SELECT: &str = "
         SELECT fingerprint, created_at FROM flow_artifacts

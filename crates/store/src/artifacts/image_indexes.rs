@@ -27,7 +27,8 @@ pub async fn insert(
     transaction: &mut Transaction,
     organization: &str,
     index: &ImageIndex,
-    (flow, reported_by): (&str, &str),
+    flow: &str,
+    reported_by: &str,
     at: Timestamp,
 ) -> Result<bool, Error> {
     const INSERT: &str = "

@@ -20,7 +20,6 @@ use rules::ownership::Ownership;
 pub struct ArtifactOrigin<'a> {
     /// The flow and the token.
     pub reporter: Reporter<'a>,
-    /// The repository.
     pub named: &'a RepositoryInfo,
     pub commit: Option<&'a GitCommit>,
     /// The URL of a page about the commit.
@@ -47,9 +46,7 @@ pub struct OriginEffect {
 /// A repository and commit that an artifact was built from, as a flow named them.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Source {
-    /// The repository's name.
     pub name: String,
-    /// The repository's URL.
     pub url: Option<String>,
     pub commit_sha: Option<String>,
     /// The URL of a page about the commit.

@@ -21,7 +21,6 @@ pub struct NewReport<'a> {
     pub reporter: Reporter<'a>,
     /// The trail; `None` in the form of older clients.
     pub trail: Option<Uuid>,
-    /// The request.
     pub sent: &'a ReportedArtifact,
     /// The commit that it names.
     pub commit: &'a GitCommit,

@@ -21,7 +21,6 @@ pub(crate) struct AddedBy<'a> {
     pub(crate) at: Timestamp,
 }
 
-/// An attestation of artifacts.
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub(crate) struct AttestedBy {
     pub(crate) id: Uuid,

@@ -79,7 +79,7 @@ impl Reconciliation<'_> {
     async fn targets(
         &mut self,
         action: i64,
-        open: &[actions::Target],
+        open: &[actions::ListedTarget],
         declared: &[Target],
     ) -> Result<bool, Error> {
         const UPDATE: &str = "

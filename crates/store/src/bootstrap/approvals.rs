@@ -81,14 +81,15 @@ impl Reconciliation<'_> {
                     }
                     self.close("approvals", vec![open.id]).await?;
                     // Later than the state before, whose replica may have a clock that is ahead.
-                    let times = (open.created_at, self.now.after(Some(open.modified_at)));
+                    let modified_at = self.now.after(Some(open.modified_at));
                     crate::approvals::insert(
                         self.transaction,
                         self.organization,
                         flow,
                         &approval,
                         None,
-                        times,
+                        open.created_at,
+                        modified_at,
                     )
                     .await?;
                     self.record(describe(&label, &approval));
@@ -105,9 +106,16 @@ impl Reconciliation<'_> {
                     if is_removed { "was removed from the file before" } else { "was made by a token" };
                 return Err(self.number_conflict(&label, reason));
             }
-            let times = (self.now, self.now);
-            crate::approvals::insert(self.transaction, self.organization, flow, &approval, None, times)
-                .await?;
+            crate::approvals::insert(
+                self.transaction,
+                self.organization,
+                flow,
+                &approval,
+                None,
+                self.now,
+                self.now,
+            )
+            .await?;
             self.record(describe(&label, &approval));
         }
         if self.journal.changes.len() > changes {

@@ -75,9 +75,7 @@ pub struct Journal {
 /// The names of an organization's environments and flows, from the bootstrap file or from reports and attestations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownNames {
-    /// Environments.
     pub environments: BTreeSet<String>,
-    /// Flows.
     pub flows: BTreeSet<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::database::postgres::PgPools;
 use crate::database::sqlite::{self, SqlitePools};
-use crate::database::timeouts::Timeouts;
+use crate::database::timeouts::DatabaseTimeouts;
 use crate::database::transaction::SqliteTransaction;
 use crate::database::url::DatabaseUrl;
 use crate::{Error, Transaction};
@@ -26,7 +26,6 @@ macro_rules! authenticate {
 }
 pub(crate) use authenticate;
 
-/// An open database.
 #[derive(Clone)]
 pub enum Store {
     /// SQLite, in a file or in memory.
@@ -49,7 +48,7 @@ impl Store {
     /// Returns [`Error::Unavailable`] if it cannot be opened, [`Error::Newer`] if a newer version migrated it,
     /// [`Error::Migrating`] if another process migrates it for too long, and [`Error::Pooler`] behind a pooler that does not
     /// support prepared statements.
-    pub async fn open(url: &DatabaseUrl, timeouts: Timeouts) -> Result<Self, Error> {
+    pub async fn open(url: &DatabaseUrl, timeouts: DatabaseTimeouts) -> Result<Self, Error> {
         match url {
             DatabaseUrl::Sqlite { options, location } => {
                 Ok(Self::Sqlite(sqlite::open(options, *location, timeouts).await?))
@@ -71,7 +70,7 @@ impl Store {
     pub async fn open_with_replica(
         primary: &DatabaseUrl,
         replica: Option<&DatabaseUrl>,
-        timeouts: Timeouts,
+        timeouts: DatabaseTimeouts,
     ) -> Result<(Self, Option<Self>), Error> {
         let primary = Self::open(primary, timeouts).await?;
         let replica = match replica {

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::Error;
 use crate::database::error::is_lost_connection;
 use crate::database::migrations;
-use crate::database::timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
+use crate::database::timeouts::{DatabaseTimeouts, MAX_AUTHENTICATION_CONNECTIONS};
 use crate::database::transaction::PostgresTransaction;
 use runtime::files::{BlockingCall, read_regular};
 
@@ -29,7 +29,7 @@ pub struct PgPools {
     begin_read: Arc<str>,
     begin_write: Arc<str>,
     password_file: Option<Arc<PasswordFile>>,
-    timeouts: Timeouts,
+    timeouts: DatabaseTimeouts,
 }
 
 /// A connection for tokens and sessions is tested before use after this idle time, since PostgreSQL may have restarted.
@@ -42,7 +42,7 @@ const MAX_PASSWORD_BYTES: u64 = 4096;
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The statements that begin a transaction with its timeouts, in one round trip.
-fn begin(mode: &str, timeouts: Timeouts) -> Arc<str> {
+fn begin(mode: &str, timeouts: DatabaseTimeouts) -> Arc<str> {
     let [statement, lock] = [timeouts.statement, timeouts.lock].map(|timeout| timeout.as_millis());
     let idle = 2 * statement;
     Arc::from(format!(
@@ -76,7 +76,7 @@ impl PgPools {
     pub(crate) async fn new(
         options: &PgConnectOptions,
         password_file: Option<&Path>,
-        timeouts: Timeouts,
+        timeouts: DatabaseTimeouts,
     ) -> Result<Self, Error> {
         // PgBouncer rejects this parameter by default. No query returns a number of this type as text.
         let options = options.clone().extra_float_digits(None);

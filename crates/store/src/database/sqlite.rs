@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::Error;
 use crate::database::error::is_busy;
 use crate::database::migrations;
-use crate::database::timeouts::{MAX_AUTHENTICATION_CONNECTIONS, Timeouts};
+use crate::database::timeouts::{DatabaseTimeouts, MAX_AUTHENTICATION_CONNECTIONS};
 use crate::database::transaction::SqliteTransaction;
 use crate::database::url::SqliteLocation;
 
@@ -34,7 +34,7 @@ pub struct SqlitePools {
     /// One permit, granted in the order of arrival: a connection that polls for the file lock would starve
     /// while writers take it one after the other.
     write_queue: Arc<Semaphore>,
-    timeouts: Timeouts,
+    timeouts: DatabaseTimeouts,
     file: Option<File>,
 }
 
@@ -132,7 +132,7 @@ impl File {
 pub(crate) async fn open(
     options: &SqliteConnectOptions,
     location: SqliteLocation,
-    timeouts: Timeouts,
+    timeouts: DatabaseTimeouts,
 ) -> Result<SqlitePools, Error> {
     let pool = SqlitePoolOptions::new()
         .acquire_timeout(timeouts.connection)

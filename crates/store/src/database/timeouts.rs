@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Timeouts of database operations, and the size of a pool.
 #[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
+pub struct DatabaseTimeouts {
     /// To get a connection. On SQLite, also for a writer in the write queue.
     pub connection: Duration,
     /// To execute a statement.
@@ -21,7 +21,7 @@ pub struct Timeouts {
 /// Maximum number of connections for tokens and sessions. A look-up takes less than a millisecond.
 pub const MAX_AUTHENTICATION_CONNECTIONS: u32 = 4;
 
-impl Default for Timeouts {
+impl Default for DatabaseTimeouts {
     fn default() -> Self {
         Self {
             connection: Duration::from_secs(5),

@@ -24,7 +24,6 @@ pub struct NewEvent {
 /// The notifications of recorded events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Queued {
-    /// Number of inserted notifications.
     pub notifications: usize,
     /// Number of notifications that were merged into a later one.
     pub merged: usize,
@@ -183,7 +182,7 @@ async fn remove_waiting(
 }
 
 /// The open targets of an organization's actions.
-async fn targets(transaction: &mut Transaction, organization: &str) -> Result<Vec<Target>, Error> {
+async fn targets(transaction: &mut Transaction, organization: &str) -> Result<Vec<SubscribedTarget>, Error> {
     const SELECT: &str = "
         SELECT t.id, a.environments, a.triggers
         FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
@@ -240,7 +239,7 @@ const fn priority(trigger: Trigger) -> i64 {
 
 /// A target with the filters of its action.
 #[derive(sqlx::FromRow)]
-struct Target {
+struct SubscribedTarget {
     id: Uuid,
     #[sqlx(try_from = "Json<Vec<String>>")]
     environments: Vec<String>,
@@ -248,7 +247,7 @@ struct Target {
     triggers: Vec<Trigger>,
 }
 
-impl Target {
+impl SubscribedTarget {
     fn matches(&self, content: &EventContent) -> bool {
         let mut environments = self.environments.iter();
         let is_of_environment = match content {

@@ -18,7 +18,8 @@ use rules::snapshot::report::{Pod, Workload};
 
 /// An artifact with its namespaces as JSON.
 fn with_namespaces<'a>(
-    (artifact, is): (&'a Fingerprint, &&'a ReportedArtifact),
+    artifact: &'a Fingerprint,
+    is: &'a ReportedArtifact,
 ) -> Result<(&'a Fingerprint, &'a ReportedArtifact, String), Error> {
     Ok((artifact, is, json(&is.namespaces)?))
 }
@@ -135,7 +136,8 @@ pub async fn start_artifacts(
     first_snapshot: i64,
     at: Timestamp,
 ) -> Result<(), Error> {
-    let started: Vec<_> = artifacts.iter().map(with_namespaces).collect::<Result<_, Error>>()?;
+    let started: Vec<_> =
+        artifacts.iter().map(|(artifact, is)| with_namespaces(artifact, is)).collect::<Result<_, Error>>()?;
     insert!(
         transaction,
         "INSERT INTO artifact_runs
@@ -160,7 +162,8 @@ pub async fn change_artifacts(
     environment: Uuid,
     artifacts: &BTreeMap<Fingerprint, &ReportedArtifact>,
 ) -> Result<(), Error> {
-    let changed: Vec<_> = artifacts.iter().map(with_namespaces).collect::<Result<_, Error>>()?;
+    let changed: Vec<_> =
+        artifacts.iter().map(|(artifact, is)| with_namespaces(artifact, is)).collect::<Result<_, Error>>()?;
     for chunk in changed.chunks(MAX_STATEMENT_ROWS) {
         on!(transaction, |connection| {
             let mut query = sqlx::QueryBuilder::new("WITH changed (fingerprint, name, pods, spaces) AS (");

@@ -17,7 +17,6 @@ pub struct DeclaredEnvironment {
     pub compliance: Compliance,
     /// Whether its silence is recorded.
     pub is_silent: bool,
-    /// Number of running artifacts.
     pub artifacts: i64,
     /// When it was last reported; `None` if never.
     pub last_report_at: Option<Timestamp>,

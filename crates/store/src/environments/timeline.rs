@@ -68,7 +68,7 @@ pub struct Confirmation {
 
 /// An artifact that started or exited with a snapshot. The columns in the order of `changes`.
 #[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
-pub struct Change {
+pub struct SnapshotChange {
     pub snapshot: i64,
     #[serde(deserialize_with = "flag")]
     pub exited: bool,
@@ -171,7 +171,8 @@ pub async fn snapshots(
     transaction: &mut Transaction,
     organization: &str,
     environment: Uuid,
-    (first, last): (i64, i64),
+    first: i64,
+    last: i64,
 ) -> Result<Vec<Snapshot>, Error> {
     const SELECT: &str = "
         SELECT snapshot, received_at, reported_by, confirmed_at, superseded_at, compliance FROM snapshots
@@ -221,7 +222,7 @@ pub async fn changes(
     environment: Uuid,
     snapshots: &[Snapshot],
     limit: usize,
-) -> Result<Vec<Change>, Error> {
+) -> Result<Vec<SnapshotChange>, Error> {
     let (Some(last), Some(first)) = (snapshots.first(), snapshots.last()) else { return Ok(Vec::new()) };
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     // An artifact that exited with a snapshot ended when the snapshot was received.
@@ -255,7 +256,8 @@ pub async fn scalings(
     transaction: &mut Transaction,
     organization: &str,
     environment: Uuid,
-    (first, last): (i64, i64),
+    first: i64,
+    last: i64,
     limit: i64,
 ) -> Result<Vec<(Content, bool)>, Error> {
     const SELECT: &str = "
@@ -307,7 +309,8 @@ pub async fn events(
     environment: Uuid,
     range: Range<Timestamp>,
     order: EventOrder,
-    (offset, limit): (i64, i64),
+    offset: i64,
+    limit: i64,
 ) -> Result<Vec<Content>, Error> {
     macro_rules! select {
         ($order:literal) => {

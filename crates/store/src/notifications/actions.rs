@@ -25,7 +25,7 @@ pub struct ListedAction {
     pub triggers: Vec<Trigger>,
     /// In order of creation.
     #[sqlx(skip)]
-    pub targets: Vec<Target>,
+    pub targets: Vec<ListedTarget>,
     pub created_by: String,
     pub is_created_from_chat_app: bool,
     pub last_modified_at: Timestamp,
@@ -42,7 +42,8 @@ pub struct ListedAction {
 
 /// A target of an action. The interface defines `webhook` and `context`, but not `name` and `recipients`.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
-pub struct Target {
+#[schema(as = Target)]
+pub struct ListedTarget {
     #[serde(rename = "type")]
     pub kind: TargetKind,
     /// Its name, unique in its action.
@@ -62,7 +63,7 @@ pub struct Target {
 struct TargetOfAction {
     action: i64,
     #[sqlx(flatten)]
-    target: Target,
+    target: ListedTarget,
 }
 
 impl From<Json<Self>> for PublicAddress {
@@ -71,7 +72,7 @@ impl From<Json<Self>> for PublicAddress {
     }
 }
 
-impl Target {
+impl ListedTarget {
     /// Whether the last delivery failed; `None` before the first delivery.
     #[must_use]
     pub fn is_failing(&self) -> Option<bool> {
@@ -98,14 +99,14 @@ pub async fn list(
         WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
     let mut actions: Vec<ListedAction> = fetch_all!(transaction, ACTIONS, organization, number);
     let targets: Vec<TargetOfAction> = fetch_all!(transaction, TARGETS, organization);
-    let mut by_action: BTreeMap<i64, Vec<Target>> = BTreeMap::new();
+    let mut by_action: BTreeMap<i64, Vec<ListedTarget>> = BTreeMap::new();
     for TargetOfAction { action, target } in targets {
         by_action.entry(action).or_default().push(target);
     }
     for action in &mut actions {
         action.targets = by_action.remove(&action.number).unwrap_or_default();
         let targets = action.targets.iter();
-        action.is_failing = targets.clone().filter_map(Target::is_failing).max();
+        action.is_failing = targets.clone().filter_map(ListedTarget::is_failing).max();
         action.last_success_timestamp = targets.clone().filter_map(|target| target.last_success_at).max();
         action.last_failure_timestamp = targets.filter_map(|target| target.last_failure_at).max();
     }
@@ -116,10 +117,16 @@ pub async fn list(
 mod tests {
     use super::*;
 
-    fn target(last_success_at: Option<Timestamp>, last_failure_at: Option<Timestamp>) -> Target {
+    fn target(last_success_at: Option<Timestamp>, last_failure_at: Option<Timestamp>) -> ListedTarget {
         let webhook = Some("https://hooks.example.com".to_owned());
         let address = PublicAddress { webhook, ..PublicAddress::default() };
-        Target { kind: TargetKind::Webhook, name: "ops".into(), address, last_success_at, last_failure_at }
+        ListedTarget {
+            kind: TargetKind::Webhook,
+            name: "ops".into(),
+            address,
+            last_success_at,
+            last_failure_at,
+        }
     }
 
     #[test]

@@ -17,7 +17,6 @@ const PAGE_SIZE: usize = 50;
 pub struct Delivery {
     /// The notification's identifier, the same for each attempt.
     pub id: Uuid,
-    /// The target's name.
     #[sqlx(skip)]
     pub target: String,
     /// Whether the target was removed since.

@@ -45,7 +45,6 @@ pub struct LeasedNotification {
     pub merged_events: i64,
 }
 
-/// The pending notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
 pub struct OutboxBacklog {
     pub waiting: i64,

@@ -70,8 +70,8 @@ fn held_by<'a>(evidence: &'a mut Evidence, flow: String, tags: &Tags) -> &'a mut
     })
 }
 
-fn trail((name, state): &(String, ComplianceState)) -> TrailEvidence {
-    TrailEvidence { name: name.clone(), is_compliant: *state == ComplianceState::Compliant }
+fn trail(name: &str, state: ComplianceState) -> TrailEvidence {
+    TrailEvidence { name: name.to_owned(), is_compliant: state == ComplianceState::Compliant }
 }
 
 /// Pushes ` AND COLUMN IN (…)`.
@@ -158,13 +158,14 @@ async fn add_attestations(
             created_at: row.created_at,
             tests,
             skipped,
-            trail: trails.get(&row.trail).map(trail),
+            trail: trails.get(&row.trail).map(|(name, state)| trail(name, *state)),
         };
         flow.attestations.insert(row.name, latest);
     }
     for (artifact, flow, reported_in) in reported {
         let flow = held_by(evidence.entry(artifact).or_default(), flow, &tags);
-        flow.trails.extend(reported_in.and_then(|id| trails.get(&id)).map(trail));
+        flow.trails
+            .extend(reported_in.and_then(|id| trails.get(&id)).map(|(name, state)| trail(name, *state)));
     }
     Ok(())
 }
@@ -286,7 +287,6 @@ async fn authors(
     Ok(rows.into_iter().map(authors).collect())
 }
 
-/// The approvals of artifacts.
 async fn approved(
     transaction: &mut Transaction,
     organization: &str,

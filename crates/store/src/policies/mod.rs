@@ -48,7 +48,6 @@ pub struct CurrentPolicy {
     pub name: String,
     pub version: i64,
     pub description: String,
-    /// The policy file.
     pub content: String,
     /// Whether the bootstrap file declares it.
     pub is_declared: bool,
@@ -286,7 +285,6 @@ pub async fn attach(
     Ok(())
 }
 
-/// Closes attachments.
 pub async fn detach(
     transaction: &mut Transaction,
     organization: &str,

@@ -8,7 +8,6 @@ use crate::database::transaction::fetch_all;
 use crate::{Error, Store, Transaction};
 use rules::identity::Issuer;
 
-/// An open issuer.
 #[derive(Debug, Clone)]
 pub struct StoredIssuer {
     /// Identifies its content, which never changes.

@@ -210,7 +210,6 @@ pub(crate) const COLUMNS: &str =
                         (SELECT f.content FROM flow_templates f
                          WHERE f.organization = t.organization AND f.id = t.template) AS template_content";
 
-/// The number of trails.
 pub async fn count(
     transaction: &mut Transaction,
     organization: &str,

@@ -13,7 +13,7 @@ use service::{Clock, Delivery, Limits};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
 use store::notifications::outbox::{FailedAttempt, LeasedNotification};
-use store::{Store, Timeouts};
+use store::{DatabaseTimeouts, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::{Reply, Request, Server};
@@ -510,7 +510,7 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
         .map(|id| id.parse().unwrap())
         .collect();
     let target = database.rows("SELECT id::text FROM targets").await[0].parse().unwrap();
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
     let fail = async |notification: Uuid| {
         let mut transaction = store.write().await.unwrap();
@@ -552,7 +552,8 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     options.limits.delivery.max_targets = 0;
     let service = TestService::start_with(database, options).await;
     service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let now = Timestamp::from_micros(1_000_000_000);
     let due = async |now| {
         store::notifications::outbox::due_targets(&mut store.read().await.unwrap(), now, hour).await.unwrap()

@@ -8,7 +8,7 @@ use serde_json::json;
 use store::artifacts::reported::NewReport;
 use store::attestations::NewAttestation;
 use store::repositories::Reporter;
-use store::{Store, Timeouts, Transaction};
+use store::{DatabaseTimeouts, Store, Transaction};
 
 use crate::service::{Database, TestService, digest};
 
@@ -64,7 +64,8 @@ async fn latest(database: &Database, digit: char) -> Vec<String> {
 
 async fn attestation_with_the_latest_time_and_identifier_is_the_latest(database: Database) {
     let service = TestService::start(database).await;
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     for (trail, passes, time, expected) in [
         ("t-1", true, 20, "20|passes|t-1|junit|20"),
         ("t-2", false, 10, "20|passes|t-1|junit|20"),
@@ -81,7 +82,8 @@ async fn attestation_with_the_latest_time_and_identifier_is_the_latest(database:
 
 async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database: Database) {
     let service = TestService::start(database).await;
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.write().await.unwrap();
     // The second supersedes the first. Neither knows its artifact.
     attest(&mut transaction, "t-1", None, false, 40).await;

@@ -13,7 +13,7 @@ use runtime::listener::Bounds;
 use serde_json::json;
 use service::{Delivery, Limits, Pace};
 use sqlx::{Connection, PgConnection, SqliteConnection};
-use store::{Error, Store, Timeouts};
+use store::{DatabaseTimeouts, Error, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
@@ -242,7 +242,7 @@ async fn sign_ins_of_an_organization_share_its_writes(database: Database) {
     assert_eq!(waiting.remove(0).await.status, 303);
 }
 
-async fn open(database: &Database, timeouts: Timeouts) -> Store {
+async fn open(database: &Database, timeouts: DatabaseTimeouts) -> Store {
     Store::open(&database.url().parse().unwrap(), timeouts).await.unwrap()
 }
 
@@ -252,7 +252,9 @@ async fn confirm(store: &Store) -> Result<bool, Error> {
 }
 
 async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Database) {
-    let store = open(&database, Timeouts { lock: Duration::from_secs(2), ..Timeouts::default() }).await;
+    let store =
+        open(&database, DatabaseTimeouts { lock: Duration::from_secs(2), ..DatabaseTimeouts::default() })
+            .await;
     let first = store.write().await.unwrap();
     let mut heartbeat = pin!(confirm(&store));
     assert!(heartbeat.as_mut().now_or_never().is_none());
@@ -270,14 +272,20 @@ async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Databas
 async fn wait_in_the_write_queue_ends_after_a_timeout(database: Database) {
     // Long enough to open the database, whose migrations need a connection too.
     let short = Duration::from_secs(2);
-    let store = open(&database, Timeouts { connection: short, lock: short, ..Timeouts::default() }).await;
+    let store =
+        open(&database, DatabaseTimeouts { connection: short, lock: short, ..DatabaseTimeouts::default() })
+            .await;
     let _writing = store.write().await.unwrap();
     assert!(matches!(store.write().await.err(), Some(Error::Busy(_))));
     assert!(matches!(confirm(&store).await, Err(Error::Busy(_))));
 }
 
 async fn tokens_and_sessions_are_found_while_all_read_connections_are_used(database: Database) {
-    let timeouts = Timeouts { max_connections: 2, connection: Duration::from_secs(5), ..Timeouts::default() };
+    let timeouts = DatabaseTimeouts {
+        max_connections: 2,
+        connection: Duration::from_secs(5),
+        ..DatabaseTimeouts::default()
+    };
     let store = open(&database, timeouts).await;
     let _reading = [store.read().await.unwrap(), store.read().await.unwrap()];
     assert!(store.read().await.is_err());

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use model::Timestamp;
 use serde_json::{Value, json};
 use service::{Clock, Limits};
-use store::{Store, Timeouts};
+use store::{DatabaseTimeouts, Store};
 
 use crate::service::report;
 use crate::service::support::browser::Browser;
@@ -311,7 +311,8 @@ async fn environment_that_waits_for_its_evaluation_shows_when_it_was_last_evalua
     }
     // A queued environment is not due.
     service.database.execute("UPDATE environments SET evaluate_at = 1").await;
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let due = store::policies::evaluation_queue::due_organizations(
         &mut store.read().await.unwrap(),
         Timestamp::from_micros(2),

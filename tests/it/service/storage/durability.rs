@@ -339,6 +339,7 @@ crate::service::on_both!(
     acknowledged_writes_survive_sigkill,
     two_processes_on_one_database_lose_no_write,
     read_only_database_gives_503_for_writes_and_serves_reads,
+    #[cfg(target_os = "linux")]
     full_disk_gives_503_for_writes_and_serves_reads,
     database_of_a_newer_version_is_rejected,
     signals_reload_the_file_and_shut_down_in_order,

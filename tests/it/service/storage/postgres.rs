@@ -10,7 +10,7 @@ use service::Clock;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
 use store::environments::reports::IfLocked;
-use store::{Error, Store, Timeouts, Transaction};
+use store::{DatabaseTimeouts, Error, Store, Transaction};
 
 use crate::service::report;
 use crate::service::support::browser::Browser;
@@ -21,7 +21,7 @@ use crate::service::{ADMIN, Database, Options, READER, Response, TestService, po
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7281001)";
 
 /// Locks that end soon.
-const SHORT: Timeouts = Timeouts {
+const SHORT: DatabaseTimeouts = DatabaseTimeouts {
     connection: Duration::from_secs(5),
     statement: Duration::from_secs(2),
     lock: Duration::from_millis(200),
@@ -29,7 +29,7 @@ const SHORT: Timeouts = Timeouts {
     max_connections: 4,
 };
 
-async fn open(database: &Database, timeouts: Timeouts) -> Result<Store, Error> {
+async fn open(database: &Database, timeouts: DatabaseTimeouts) -> Result<Store, Error> {
     Store::open(&database.url().parse().unwrap(), timeouts).await
 }
 
@@ -108,7 +108,7 @@ async fn timeouts_of_locks_and_statements_hold() {
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
 async fn lost_connections_are_replaced_before_a_transaction() {
     let database = Database::postgres().await;
-    let store = open(&database, Timeouts::default()).await.unwrap();
+    let store = open(&database, DatabaseTimeouts::default()).await.unwrap();
     let transactions = [store.write().await.unwrap(), store.write().await.unwrap()];
     for transaction in transactions {
         transaction.commit().await.unwrap();
@@ -120,7 +120,7 @@ async fn lost_connections_are_replaced_before_a_transaction() {
 }
 
 async fn one_replica_at_a_time_does_a_task(database: Database) {
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
     let lease = async |replica, seconds| {
         let mut transaction = store.write().await.unwrap();
@@ -154,7 +154,7 @@ async fn one_replica_at_a_time_does_a_task(database: Database) {
 #[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
 async fn replica_that_lost_its_lease_cannot_commit() {
     let database = Database::postgres().await;
-    let store = open(&database, Timeouts::default()).await.unwrap();
+    let store = open(&database, DatabaseTimeouts::default()).await.unwrap();
     let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
     let now = Timestamp::from_micros(1_800_000_000_000_000);
     let later = now.later(Duration::from_mins(1));

@@ -13,7 +13,7 @@ use store::flows::FlowFilter;
 use store::quotas::Created;
 use store::search::{MAX_SCANNED, SearchText};
 use store::trails::Filter;
-use store::{DatabaseUrl, Store, Timeouts, Transaction};
+use store::{DatabaseTimeouts, DatabaseUrl, Store, Transaction};
 
 use crate::service::report;
 use crate::service::{ADMIN, Database, TestService, digest, form, pod};
@@ -131,7 +131,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         .unwrap();
     drop(writing);
     let snapshots =
-        store::environments::timeline::snapshots(&mut store.read().await.unwrap(), "acme", prod.id, (1, 1))
+        store::environments::timeline::snapshots(&mut store.read().await.unwrap(), "acme", prod.id, 1, 1)
             .await
             .unwrap();
     let repository =
@@ -188,9 +188,9 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: earlier snapshot": read, |t| store::environments::contents::history(&mut t, "acme", prod.id, Timestamp::from_micros(5));
         "page: earlier verdicts": read, |t| store::environments::contents::verdicts(&mut t, "acme", prod.id, Some(started));
         "page: first snapshot": read, |t| store::environments::timeline::available_snapshots(&mut t, "acme", prod.id);
-        "page: snapshots": read, |t| store::environments::timeline::snapshots(&mut t, "acme", prod.id, (1, 1));
+        "page: snapshots": read, |t| store::environments::timeline::snapshots(&mut t, "acme", prod.id, 1, 1);
         "page: changes": read, |t| store::environments::timeline::changes(&mut t, "acme", prod.id, &snapshots, 10);
-        "page: scalings": read, |t| store::environments::timeline::scalings(&mut t, "acme", prod.id, (1, 1), 10);
+        "page: scalings": read, |t| store::environments::timeline::scalings(&mut t, "acme", prod.id, 1, 1, 10);
         "page: comparison": read, |t| store::environments::contents::pods(&mut t, "acme", prod.id, started);
         "page: names of an artifact": read, |t| store::artifacts::image_names(&mut t, "acme", artifact);
         "page: current runs": read, |t| store::artifacts::current_runs(&mut t, "acme", artifact);
@@ -248,7 +248,7 @@ async fn queries_do_not_scan_ended_rows() {
     let mut counted = Vec::new();
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
         insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
-        let store = Store::open(&url, Timeouts::default()).await.unwrap();
+        let store = Store::open(&url, DatabaseTimeouts::default()).await.unwrap();
         counted.push(Box::pin(steps(&store)).await);
         store.close().await;
     }
@@ -362,7 +362,7 @@ async fn evaluation_does_not_read_all_trails_and_attestations_of_an_artifact() {
     let mut counted = Vec::new();
     for to in [TRAILS, 2 * TRAILS] {
         insert_trails(&database, (to - TRAILS + 1, to)).await;
-        let store = Store::open(&url, Timeouts::default()).await.unwrap();
+        let store = Store::open(&url, DatabaseTimeouts::default()).await.unwrap();
         counted.push(Box::pin(steps_of_trails(&store)).await);
         store.close().await;
     }
@@ -402,7 +402,7 @@ async fn search_on_postgresql_reads_only_the_latest_rows() {
         database.execute(&format!("INSERT INTO {insert}")).await;
     }
     database.execute("ANALYZE").await;
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     let absent = SearchText::new("nowhere");
     assert!(store::search::images(&mut transaction, "acme", &absent).await.unwrap().listed.is_empty());
@@ -444,7 +444,7 @@ async fn report_on_postgresql_reads_only_its_environment_without_statistics() {
     ] {
         database.execute(&format!("INSERT INTO {insert}")).await;
     }
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.write().await.unwrap();
     let small = store::environments::reports::lock(&mut transaction, "acme", "small", IfLocked::Wait)
         .await
@@ -494,7 +494,7 @@ async fn live_artifacts_on_postgresql_do_not_read_all_artifacts_of_the_repositor
         database.execute(&format!("INSERT INTO {insert}")).await;
     }
     database.execute("ANALYZE").await;
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     let repository =
         store::artifacts::live::repositories(&mut transaction, "acme", "acme/cart").await.unwrap()[0].id;
@@ -523,7 +523,7 @@ async fn limit_of_new_environments_reads_no_older_ones() {
          SELECT randomblob(16), 'acme', 'old-' || i, i, X'{token}', 1 FROM n"
     );
     database.execute(&insert).await;
-    let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     // The first statement of a connection reads the schema.
     store::environments::overview(&mut transaction, "acme", "old-1").await.unwrap().unwrap();

@@ -6,7 +6,7 @@ use model::Fingerprint;
 use reqwest::multipart::Part;
 use serde_json::json;
 use service::Limits;
-use store::{Store, Timeouts, Transaction};
+use store::{DatabaseTimeouts, Store, Transaction};
 
 use crate::fake::{Reply, Server};
 use crate::service::report;
@@ -108,7 +108,8 @@ async fn orphaned_workloads_are_removed_after_the_start(database: Database) {
 async fn workload_of_a_pod_cannot_be_removed(database: Database) {
     let service = TestService::start(database).await;
     report_pods(&service, "prod", &[("p", 'a')]).await;
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let removed = match &mut store.write().await.unwrap() {
         Transaction::Sqlite(connection) => {
             sqlx::query("DELETE FROM workloads").execute(&mut **connection).await.map(drop)
@@ -134,7 +135,8 @@ async fn workload_of_a_report_in_progress_is_not_removed() {
         report_pods(&service, "prod", &[("p", digit)]).await;
     }
     // A report that starts a pod of workload a, and is not committed.
-    let store = Store::open(&service.database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+    let store =
+        Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut reporting = store.write().await.unwrap();
     store::policies::verdicts::lock_shared(&mut reporting, "acme").await.unwrap();
     let Transaction::Postgres(connection) = &mut reporting else { panic!("expected PostgreSQL") };

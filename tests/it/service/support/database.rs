@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use sqlx::{Connection, PgConnection, Row, SqliteConnection};
-use store::{Store, Timeouts};
+use store::{DatabaseTimeouts, Store};
 use tempfile::TempDir;
 
 /// Used by one test and removed on drop.
@@ -20,7 +20,8 @@ impl Database {
         static MIGRATED: LazyLock<Vec<u8>> = LazyLock::new(|| {
             let migrate = async || {
                 let database = Database::Sqlite(tempfile::tempdir().unwrap());
-                let store = Store::open(&database.url().parse().unwrap(), Timeouts::default()).await.unwrap();
+                let store =
+                    Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
                 store.close().await;
                 fs::read(database.file()).unwrap()
             };

@@ -10,7 +10,7 @@ use runtime::listener::Bounds;
 use runtime::tls;
 use serde_json::{Value, json};
 use service::{Clock, Limits, Service, Setup};
-use store::{DatabaseUrl, Timeouts};
+use store::{DatabaseTimeouts, DatabaseUrl};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -150,7 +150,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         clock: options.clock.clone(),
         signing_key: options.signing_key.clone(),
         bounds: options.bounds,
-        timeouts: Timeouts { max_connections: 8, ..Timeouts::default() },
+        timeouts: DatabaseTimeouts { max_connections: 8, ..DatabaseTimeouts::default() },
         allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),
     }
 }

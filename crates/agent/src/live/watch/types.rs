@@ -92,7 +92,6 @@ pub enum WatchAction {
     Wait(Duration),
 }
 
-/// A request for pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchRequest {
     /// A consistent list as events, followed by a watch.
@@ -109,7 +108,6 @@ pub enum WatchRequest {
     Unpaged,
     /// Events after a resourceVersion.
     Watch {
-        /// The resourceVersion.
         from: String,
         /// Seconds until the server ends the watch.
         timeout_seconds: u32,

@@ -39,7 +39,6 @@ pub enum Mismatch {
     /// Entries are missing, or in another order.
     #[error("entry {expected} is missing: entry {actual} follows entry {}", expected - 1)]
     Sequence {
-        /// The expected position.
         expected: i64,
         /// The position of the next entry.
         actual: i64,

@@ -44,7 +44,6 @@ const MAX_NODES: usize = 1_000;
 static ENVIRONMENT: LazyLock<Arc<Env>> =
     LazyLock::new(|| Arc::new(Env::stdlib().with_optional_support(false)));
 
-/// A compiled condition.
 #[derive(Clone)]
 pub struct Condition {
     /// As written, with `${{` and `}}` if it has them.
@@ -131,7 +130,8 @@ impl Condition {
             PrattParser::new().max_recursion_depth(MAX_RECURSION).max_expression_node_count(MAX_NODES);
         let expression = parser.parse(cel).map_err(|errors| {
             let Some(first) = errors.errors.first() else { return invalid("expected CEL".to_owned()) };
-            ExpressionError::new(offset(cel, first.pos), first.msg.clone())
+            let (line, column) = first.pos;
+            ExpressionError::new(offset(cel, line, column), first.msg.clone())
         })?;
         let (cost, uses) = cost::check(&expression).map_err(invalid)?;
         if uses.patterns.len() > MAX_PATTERNS {
@@ -229,7 +229,7 @@ fn check_length(text: &str) -> Result<(), ExpressionError> {
 }
 
 /// The offset of a position of the CEL parser, which counts lines and columns from 1.
-fn offset(text: &str, (line, column): (isize, isize)) -> usize {
+fn offset(text: &str, line: isize, column: isize) -> usize {
     let line = usize::try_from(line - 1).unwrap_or_default();
     let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
     (before + usize::try_from(column - 1).unwrap_or_default()).min(text.len())
@@ -255,7 +255,6 @@ impl<'de> Deserialize<'de> for Condition {
     }
 }
 
-/// A condition in CEL.
 pub(super) fn deserialize_cel<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Condition>, D::Error> {

@@ -12,7 +12,6 @@ described! {
     ImageDigests<'_> => digests(),
 }
 
-/// Digests by image name.
 fn digests() -> Object {
     ObjectBuilder::new()
         .property_names(Some(text(WITHOUT_NUL).min_length(Some(1)).build()))

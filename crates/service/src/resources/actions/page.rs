@@ -20,7 +20,7 @@ use model::{Timestamp, Trigger};
 use store::AtMost;
 use store::bootstrap::PublicAddress;
 use store::environments::events::ALL_ENVIRONMENTS;
-use store::notifications::actions::{ListedAction, Target};
+use store::notifications::actions::{ListedAction, ListedTarget};
 use store::notifications::deliveries::Delivery;
 
 /// Maximum number of artifacts that are listed per event.
@@ -174,7 +174,7 @@ fn meaning(trigger: Trigger) -> &'static str {
     }
 }
 
-fn targets(targets: &[Target]) -> Markup {
+fn targets(targets: &[ListedTarget]) -> Markup {
     let rows = html! {
         @for target in targets {
             tr {

@@ -1,4 +1,2 @@
-//! The audit log.
-
 pub(crate) mod operations;
 pub(crate) mod page;

@@ -168,7 +168,8 @@ impl SelectedSnapshot {
             transaction,
             organization,
             environment.id,
-            (number, number),
+            number,
+            number,
         )
         .await?
         .pop()

@@ -1,3 +1,1 @@
-//! Repositories.
-
 pub(crate) mod operations;

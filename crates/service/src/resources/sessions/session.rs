@@ -30,7 +30,6 @@ use store::tokens::authentication::Token;
 /// The header of a live page's update, which is no use of the session.
 const UPDATE: &str = "supercargo-update";
 
-/// A valid session.
 struct Session {
     user: SignedIn,
     /// The session's token, or the permissions of its person.

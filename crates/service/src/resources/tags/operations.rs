@@ -98,7 +98,7 @@ async fn change(
     let remove = changes.remove_tags.iter().flatten().map(ShortText::as_str).collect();
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
-    let result = store::tags::change(transaction, organization, object, (set, &remove), now).await?;
+    let result = store::tags::change(transaction, organization, object, set, &remove, now).await?;
     if result.total > MAX_TAGS {
         return Err(Problem::field("set_tags", &format!("expected at most {MAX_TAGS} tags of an object")));
     }

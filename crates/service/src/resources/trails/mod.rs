@@ -1,4 +1,2 @@
-//! Trails of flows.
-
 pub(crate) mod operations;
 pub(crate) mod page;

@@ -124,7 +124,8 @@ async fn sign_in_returns_to_the_requested_page_behind_a_proxy(database: Database
 }
 
 async fn session_ends_with_its_token_and_after_the_idle_timeout(database: Database) {
-    let session = session::Timeouts { idle: Duration::from_millis(1), ..session::Timeouts::default() };
+    let session =
+        session::SessionTimeouts { idle: Duration::from_millis(1), ..session::SessionTimeouts::default() };
     let limits = Limits { invalid_tokens: u32::MAX, session, ..Limits::default() };
     let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     let mut browser = Browser::signed_in(&service, READER).await;
@@ -176,7 +177,8 @@ async fn session_reads_the_data_of_its_pages_and_writes_nothing(database: Databa
 }
 
 async fn update_of_a_live_page_does_not_extend_the_session(database: Database) {
-    let session = session::Timeouts { touch_interval: Duration::ZERO, ..session::Timeouts::default() };
+    let session =
+        session::SessionTimeouts { touch_interval: Duration::ZERO, ..session::SessionTimeouts::default() };
     let limits = Limits { session, ..Limits::default() };
     let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     let mut browser = Browser::signed_in(&service, READER).await;

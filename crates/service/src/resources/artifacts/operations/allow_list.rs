@@ -15,6 +15,7 @@ use crate::resources::declared::declared;
 use crate::resources::not_found;
 use model::{EnvironmentName, Fingerprint, Text, UnknownFields};
 use rules::notification::{Cause, CauseKind};
+use store::approvals::allow_list::NewAllowance;
 
 /// An entry of an allow-list.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -70,17 +71,8 @@ pub(crate) async fn allow_artifact(
         return Err(declared("allow-list entry", artifact));
     }
     let now = app.site.now();
-    let entry = (reason, caller.name.as_str());
-    store::approvals::allow_list::allow(
-        transaction,
-        &organization,
-        name,
-        artifact,
-        entry,
-        open.as_ref(),
-        now,
-    )
-    .await?;
+    let new = NewAllowance { artifact, reason, author: &caller.name };
+    store::approvals::allow_list::allow(transaction, &organization, name, new, open.as_ref(), now).await?;
     let cause = Cause { kind: CauseKind::AllowList, by: Some(caller.name.clone()) };
     evaluating.reevaluate(&organization, name, &cause).await?;
     let change = format!("allowed {artifact} in {environment} without expiry: {reason}");

@@ -78,9 +78,17 @@ pub(crate) async fn record_image_index(
         check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
         store::flows::create(transaction, &organization, flow.as_str(), caller.token, now).await?;
     }
-    let recorded_by = (flow.as_str(), caller.name.as_str());
     let mut status = StatusCode::OK;
-    if store::artifacts::image_indexes::insert(transaction, &organization, &index, recorded_by, now).await? {
+    if store::artifacts::image_indexes::insert(
+        transaction,
+        &organization,
+        &index,
+        flow.as_str(),
+        &caller.name,
+        now,
+    )
+    .await?
+    {
         status = StatusCode::CREATED;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &changed, &guard::ALL, &cause).await?;

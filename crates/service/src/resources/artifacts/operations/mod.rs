@@ -115,10 +115,11 @@ pub(crate) async fn get_artifact(
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let prefix: HexPrefix = Problem::parse("fingerprint", &prefix)?;
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;
-    let range = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
+    let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
     let mut transaction = site.store.read().await?;
     let matching =
-        store::artifacts::flows::two_of_flow(&mut transaction, &organization, flow.as_str(), range).await?;
+        store::artifacts::flows::two_of_flow(&mut transaction, &organization, flow.as_str(), first, last)
+            .await?;
     if matching.len() > 1 {
         return Err(Problem::field("fingerprint", "several artifacts match: expected more digits"));
     }

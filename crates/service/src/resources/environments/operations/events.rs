@@ -96,7 +96,7 @@ pub(crate) async fn list_events(
 
     // The event before the page limits the gaps of the page.
     let before = i64::from(page.offset() > 0);
-    let range = (page.offset() - before, page.size() + before);
+    let (offset, limit) = (page.offset() - before, page.size() + before);
     let order = if is_reversed { EventOrder::OldestFirst } else { EventOrder::NewestFirst };
     let mut events = store::environments::timeline::events(
         &mut transaction,
@@ -104,13 +104,14 @@ pub(crate) async fn list_events(
         environment.id,
         times.clone(),
         order,
-        range,
+        offset,
+        limit,
     )
     .await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
-    let is_last_page = i64::try_from(events.len()).is_ok_and(|count| count < range.1);
+    let is_last_page = i64::try_from(events.len()).is_ok_and(|count| count < limit);
     let end = events.last().filter(|_| !is_last_page).map(|event| event.occurred_at);
     let start = (before > 0).then(|| events.remove(0).occurred_at);
     let (from, until) = if is_reversed { (start, end) } else { (end, start) };
@@ -201,7 +202,8 @@ async fn limits(
                     transaction,
                     organization,
                     environment,
-                    (number, number),
+                    number,
+                    number,
                 )
                 .await?
                 .pop();

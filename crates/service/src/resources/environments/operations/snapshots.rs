@@ -77,7 +77,7 @@ pub(crate) async fn list_snapshots(
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
     let mut snapshots =
-        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, (from, to))
+        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, from, to)
             .await?;
     drop(transaction);
     if is_reversed {

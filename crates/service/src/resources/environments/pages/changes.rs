@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::Fingerprint;
 use rules::notification::Content;
-use store::environments::timeline::Change;
+use store::environments::timeline::SnapshotChange;
 use store::search::Artifact;
 
 /// Maximum number of artifacts per list: started, exited, scaled.
@@ -43,11 +43,11 @@ pub(crate) struct Scaling {
 
 /// The changes of each snapshot that has any. Each scaling event comes with whether the snapshot has earlier ones.
 pub(crate) fn by_snapshot(
-    changes: Vec<Change>,
+    changes: Vec<SnapshotChange>,
     scalings: &[(Content, bool)],
 ) -> BTreeMap<i64, SnapshotChanges> {
     let mut all: BTreeMap<i64, SnapshotChanges> = BTreeMap::new();
-    for Change { snapshot, exited, artifact: fingerprint, name, total } in changes {
+    for SnapshotChange { snapshot, exited, artifact: fingerprint, name, total } in changes {
         let changes = all.entry(snapshot).or_default();
         let list = if exited { &mut changes.exited } else { &mut changes.started };
         list.artifacts.push(Artifact { fingerprint, name });
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn changes_are_grouped_by_snapshot() {
-        let change = |snapshot, exited, number, total| Change {
+        let change = |snapshot, exited, number, total| SnapshotChange {
             snapshot,
             exited,
             artifact: artifact(number),

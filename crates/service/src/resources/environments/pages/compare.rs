@@ -164,14 +164,10 @@ impl Side {
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = store::environments::timeline::snapshots(
-            transaction,
-            organization,
-            environment,
-            (number, number),
-        )
-        .await?
-        .pop();
+        let snapshot =
+            store::environments::timeline::snapshots(transaction, organization, environment, number, number)
+                .await?
+                .pop();
         let snapshot = snapshot.ok_or(Refusal::NotFound)?;
         let at = available.view_time(&snapshot);
         let content = Content::read(transaction, organization, environment, at).await?;

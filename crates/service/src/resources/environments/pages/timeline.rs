@@ -34,10 +34,15 @@ pub(crate) async fn page(
         store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
             .await?;
     let last = environment.snapshot;
-    let (pagination, numbers) = snapshot_page(available.first.unwrap_or(last), last, requested);
-    let snapshots =
-        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, numbers)
-            .await?;
+    let (pagination, (oldest, newest)) = snapshot_page(available.first.unwrap_or(last), last, requested);
+    let snapshots = store::environments::timeline::snapshots(
+        &mut transaction,
+        &organization,
+        environment.id,
+        oldest,
+        newest,
+    )
+    .await?;
     let changes = store::environments::timeline::changes(
         &mut transaction,
         &organization,
@@ -50,7 +55,8 @@ pub(crate) async fn page(
         &mut transaction,
         &organization,
         environment.id,
-        numbers,
+        oldest,
+        newest,
         MAX_SCALINGS,
     )
     .await?;
