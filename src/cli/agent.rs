@@ -10,9 +10,9 @@ use clap::{ArgGroup, Args, ValueEnum};
 use regex::Regex;
 use tokio::time::timeout;
 
-use super::exit::Failure;
-use super::service::Service;
-use super::values::{address, duration, interval};
+use crate::cli::connection::ServiceOptions;
+use crate::cli::exit::Failure;
+use crate::cli::values::{address, duration, interval};
 use agent::cluster::{self, Access, Cluster, OnInsecure, PodsFile};
 use agent::daemon::{self, TrackDeparted};
 use agent::environment::read_config;
@@ -34,7 +34,7 @@ use runtime::{error_causes, listener, signals};
     group = ArgGroup::new("environments").required(true).args(["environment", "config"]),
     after_help = EXAMPLES,
 )]
-pub(super) struct Agent {
+pub(crate) struct Agent {
     /// Report once and exit
     #[arg(long)]
     once: bool,
@@ -77,7 +77,7 @@ pub(super) struct Agent {
     #[command(flatten)]
     once_only: OnceOnly,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 #[derive(Debug, Args)]
@@ -178,7 +178,7 @@ enum Containers {
 
 impl Agent {
     /// Returns the summary of each report of `--once`; none for the daemon.
-    pub(super) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
+    pub(crate) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan()?;
         let timeouts = client::RequestTimeouts::default().scaled(self.watching.time_scale);
         // Validate the settings before listing the cluster.

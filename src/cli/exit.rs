@@ -40,25 +40,25 @@ pub struct Failure {
 struct NotCompliant(String);
 
 impl Failure {
-    pub(super) fn usage(error: impl Error + 'static) -> Self {
+    pub(crate) fn usage(error: impl Error + 'static) -> Self {
         Self { error: Box::new(error), hint: None, exit: Exit::Usage }
     }
 
-    pub(super) fn unexpected(error: impl Error + 'static) -> Self {
+    pub(crate) fn unexpected(error: impl Error + 'static) -> Self {
         Self::new(error, None, Exit::Unexpected)
     }
 
     /// The requirements for a subject are not met. Standard output has the reasons.
-    pub(super) fn not_compliant(subject: String) -> Self {
+    pub(crate) fn not_compliant(subject: String) -> Self {
         Self::new(NotCompliant(subject), None, Exit::NonCompliant)
     }
 
-    pub(super) fn new(error: impl Error + 'static, hint: Option<String>, exit: Exit) -> Self {
+    pub(crate) fn new(error: impl Error + 'static, hint: Option<String>, exit: Exit) -> Self {
         Self { error: Box::new(error), hint, exit }
     }
 
     /// A failed request about a resource, with a hint.
-    pub(super) fn request(
+    pub(crate) fn request(
         client: &Client,
         about: Resource<'_>,
         error: impl Into<RetryError<client::Error>>,
@@ -68,7 +68,7 @@ impl Failure {
         Self::from(error).with_hint(hint)
     }
 
-    pub(super) fn with_hint(self, hint: Option<String>) -> Self {
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 

@@ -7,7 +7,7 @@ use model::escape::Escaped;
 use runtime::files::read_up_to;
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FileError {
+pub(crate) enum FileError {
     #[error("failed to read {}", quoted(.0))]
     Read(PathBuf, #[source] io::Error),
     #[error("failed to read {} ({})", quoted(.0), .1)]
@@ -17,15 +17,15 @@ pub(super) enum FileError {
 }
 
 /// Reads a file of at most this many bytes.
-pub(super) fn read(max_bytes: u64, path: &Path) -> Result<Vec<u8>, FileError> {
+pub(crate) fn read(max_bytes: u64, path: &Path) -> Result<Vec<u8>, FileError> {
     read_up_to(max_bytes, path).map_err(|error| FileError::Read(path.to_owned(), error))
 }
 
 /// Reads a file of at most this many bytes. An error names the option, where the path alone does not tell it.
-pub(super) fn read_option(max_bytes: u64, path: &Path, option: &'static str) -> Result<Vec<u8>, FileError> {
+pub(crate) fn read_option(max_bytes: u64, path: &Path, option: &'static str) -> Result<Vec<u8>, FileError> {
     read_up_to(max_bytes, path).map_err(|error| FileError::ReadOption(path.to_owned(), option, error))
 }
 
-pub(super) fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("\"{}\"", Escaped(&path.display().to_string()))
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::files::{self, FileError, quoted};
+use crate::cli::files::{self, FileError, quoted};
 use model::Fingerprint;
 use model::escape::{Escaped, shortened};
 use model::image_id::digest_of;
 
 #[derive(Debug, Args)]
-pub(super) struct Fingerprints {
+pub(crate) struct Fingerprints {
     /// Digest of an image, as 64 hexadecimal digits, sha256:… or name@sha256:…; repeatable
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     fingerprint: Vec<Fingerprint>,
@@ -20,7 +20,7 @@ pub(super) struct Fingerprints {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FingerprintsError {
+pub(crate) enum FingerprintsError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("{} (--fingerprint-file), line {}: {EXPECTED}, got \"{}\"", quoted(.0), .1, Escaped(.2))]
@@ -36,7 +36,7 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 impl Fingerprints {
     /// All distinct digests, in the given order.
-    pub(super) fn read(&self) -> Result<Vec<Fingerprint>, FingerprintsError> {
+    pub(crate) fn read(&self) -> Result<Vec<Fingerprint>, FingerprintsError> {
         let mut all = Vec::new();
         let mut add = |digest| {
             if !all.contains(&digest) {
@@ -62,6 +62,6 @@ impl Fingerprints {
 }
 
 /// Parses a digest in any of the accepted forms.
-pub(super) fn digest(text: &str) -> Result<Fingerprint, String> {
+pub(crate) fn digest(text: &str) -> Result<Fingerprint, String> {
     digest_of(text).ok_or_else(|| EXPECTED.to_owned())
 }

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::exit::Failure;
-use super::files::FileError;
-use super::output::write;
+use crate::cli::exit::Failure;
+use crate::cli::files::FileError;
+use crate::cli::output::write;
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
-pub(super) struct Completions {
+pub(crate) struct Completions {
     /// Shell type
     shell: Shell,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = MAN_EXAMPLES)]
-pub(super) struct Man {
+pub(crate) struct Man {
     /// Directory for the pages
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -38,7 +38,7 @@ Examples:
     man supercargo-agent";
 
 impl Completions {
-    pub(super) fn run(&self, mut command: Command) -> Result<(), Failure> {
+    pub(crate) fn run(&self, mut command: Command) -> Result<(), Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "supercargo", &mut text);
         write(&String::from_utf8_lossy(&text))
@@ -46,7 +46,7 @@ impl Completions {
 }
 
 impl Man {
-    pub(super) fn run(&self, command: Command) -> Result<(), Failure> {
+    pub(crate) fn run(&self, command: Command) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.folder)
             .and_then(|()| clap_mangen::generate_to(command, &self.folder))
             .map_err(|e| Failure::usage(FileError::Write(self.folder.clone(), e)))

@@ -1,37 +1,27 @@
-//! The command line: one file per command.
+//! The command line: one file per command, in a folder per group of the help.
 //!
 //! Called by `main`. Parses arguments into the settings of `agent`, `client` and `service`, and maps failures to
 //! messages and exit codes. Makes no decision about pods or reports.
 
 mod agent;
-mod approval;
-mod approve;
-mod assert;
-mod attest;
-mod change;
+mod connection;
 #[cfg(feature = "service")]
 mod demo;
 mod exit;
 mod files;
 mod fingerprints;
-mod log;
 mod manual;
 mod oidc;
 mod output;
-mod policy;
+mod pipeline;
 mod read;
 #[cfg(test)]
 mod reference_tests;
-mod repository;
-#[cfg(feature = "service")]
-mod serve;
 mod service;
-mod token;
 mod values;
-mod wait;
 
+pub use connection::ServiceError;
 pub use exit::{Exit, Failure};
-pub use service::ServiceError;
 
 use std::io;
 use std::pin::Pin;
@@ -89,26 +79,26 @@ enum Command {
     /// Verify an exported statement, without the service
     Verify(read::Verify),
     /// Wait until artifacts run, or have stopped running
-    Wait(wait::Wait),
+    Wait(pipeline::wait::Wait),
     /// Attest test results
-    Attest(attest::Attest),
+    Attest(pipeline::attest::Attest),
     /// Check whether artifacts may run, or whether an environment is compliant
-    Assert(assert::Assert),
+    Assert(pipeline::assert::Assert),
     /// Approve an artifact for an environment
-    Approve(approve::Approve),
+    Approve(pipeline::approve::Approve),
     /// Withdraw an approval
-    Approval(approval::Approval),
+    Approval(pipeline::approval::Approval),
     /// Show what a policy would change
-    Policy(policy::Policy),
+    Policy(service::policy::Policy),
     /// Create, list and revoke tokens
-    Token(token::Token),
+    Token(service::token::Token),
     /// Close or reopen a repository
-    Repository(repository::Repository),
+    Repository(service::repository::Repository),
     /// Verify or export the log of acknowledged changes
-    Log(log::Log),
+    Log(service::log::Log),
     /// Run the compliance service
     #[cfg(feature = "service")]
-    Serve(serve::Serve),
+    Serve(service::serve::Serve),
     /// Run a demo on this machine, without a cluster or an account
     #[cfg(feature = "service")]
     Demo(demo::Demo),

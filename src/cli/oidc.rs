@@ -11,7 +11,7 @@ use runtime::loopback::is_loopback;
 
 /// The value of `--oidc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Oidc {
+pub(crate) enum Oidc {
     Github,
 }
 
@@ -30,7 +30,7 @@ pub enum OidcError {
 
 impl Oidc {
     /// The source of tokens for this audience, by default that of the service.
-    pub(super) fn source(
+    pub(crate) fn source(
         self,
         audience: Option<&String>,
         service: &BaseUrl,

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgGroup, Command, CommandFactory};
 use regex::Regex;
 use serde_json::Value;
 
-use super::Cli;
+use crate::cli::Cli;
 
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";

@@ -8,77 +8,63 @@ mod action;
 mod approval;
 mod artifact;
 mod attestation;
-mod checked_text;
 #[cfg(feature = "sqlx")]
 mod columns;
-mod commit;
-mod digests;
 pub mod envelope;
-pub mod escape;
 pub mod failure_log;
-mod fingerprint;
-pub mod image_id;
-mod image_index;
-mod live_artifacts;
 pub mod log;
-mod name;
 #[cfg(feature = "openapi")]
 pub mod openapi;
-pub mod owner;
 mod page;
-mod plural;
 mod policy;
-mod provider;
 pub mod reason;
-mod reported_artifact;
 pub mod reporter;
 mod repository;
 pub mod retry;
 mod snapshot_expression;
-mod template;
 mod text;
 mod timestamp;
 mod trail;
-mod words;
-pub mod yaml;
 
 pub use action::{Channel, TargetKind, Trigger};
 pub use approval::{Approval, ApprovalItem, ApprovalState, CommitHash, SignOff, SourceCommit, Withdrawal};
+pub use artifact::digests::DIGEST_PATTERN;
+pub use artifact::digests::Digests;
+pub use artifact::fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
+pub use artifact::image_index::{
+    ImageIndex, InvalidImageIndex, ListedManifest, MAX_INDEX, MAX_MANIFESTS, PlatformManifest, RelatedDigests,
+};
+pub use artifact::live_artifacts::{
+    Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,
+};
+pub use artifact::reported_artifact::ReportedArtifact;
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
+pub use artifact::{image_id, owner};
 pub use attestation::{
     AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields, JunitResult,
     PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType, unknown_fields,
 };
-pub use commit::{GitCommit, is_commit_hash};
-pub use digests::DIGEST_PATTERN;
-pub use digests::Digests;
-pub use fingerprint::{Fingerprint, FingerprintHasher, InvalidFingerprint};
-pub use image_index::{
-    ImageIndex, InvalidImageIndex, ListedManifest, MAX_INDEX, MAX_MANIFESTS, PlatformManifest, RelatedDigests,
-};
-pub use live_artifacts::{
-    Embedded, EmbeddedArtifact, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts,
-};
-pub use name::{
-    EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,
-    TokenName, TrailName,
-};
 pub use page::{InvalidPage, Page, Pagination};
-pub use plural::pluralize;
 pub use policy::{PolicySummary, PolicyVersionSummary};
-pub use provider::{InvalidProvider, Provider, at_provider};
-pub use reported_artifact::ReportedArtifact;
+pub use repository::commit::{GitCommit, is_commit_hash};
+pub use repository::provider::{InvalidProvider, Provider, at_provider};
 pub use repository::{
     AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };
 pub use snapshot_expression::{EnvironmentSnapshot, InvalidExpression, PointInTime, SnapshotExpression};
-pub use template::{
+pub use text::name::{
+    EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,
+    TokenName, TrailName,
+};
+pub use text::plural::pluralize;
+pub use text::words::UnknownWord;
+pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
+pub use text::{escape, yaml};
+pub use timestamp::Timestamp;
+pub use trail::template::{
     InvalidTemplate, RequiredArtifact, RequiredAttestation, Template, TemplateBody, TemplateFile,
 };
-pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
-pub use timestamp::Timestamp;
 pub use trail::{
     ArtifactStatus, AttestationPresence, AttestationStatus, ComplianceState, ComplianceStatus, TrailCommit,
     TrailEvent,
 };
-pub use words::UnknownWord;

@@ -15,7 +15,7 @@ mod runner;
 mod screen;
 mod story;
 
-pub(super) use self::runner::CommandResult;
+pub(crate) use self::runner::CommandResult;
 use self::runner::RunCommand;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ use ipnet::IpNet;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::exit::Failure;
+use crate::cli::exit::Failure;
 use runtime::listener::Bounds;
 use runtime::{signals, signing};
 use service::random::random;
@@ -45,7 +45,7 @@ use self::story::Story;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
-pub(super) struct Demo {
+pub(crate) struct Demo {
     /// Keep the service running until Ctrl-C or SIGTERM, to try the printed commands
     #[arg(long)]
     keep: bool,
@@ -68,7 +68,7 @@ const LINK_LIFETIME: Duration = Duration::from_mins(10);
 const ALLOWED_INTERNAL: IpNet = IpNet::new_assert(IpAddr::V4(Ipv4Addr::LOCALHOST), 32);
 
 impl Demo {
-    pub(super) async fn run(&self, command: RunCommand) -> std::result::Result<(), Vec<Failure>> {
+    pub(crate) async fn run(&self, command: RunCommand) -> std::result::Result<(), Vec<Failure>> {
         match self.show(command).await {
             Ok(()) | Err(Ended::ClosedPipe) => Ok(()),
             Err(Ended::Failed(failures)) => Err(failures),

@@ -6,17 +6,17 @@ use std::pin::Pin;
 
 use super::data::ORGANIZATION;
 use super::error::{Ended, Result};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::service::Service;
 use agent::Summary;
 use client::{Client, RequestTimeouts};
 
 /// The result of a command: the summary of each report, or its failures.
-pub(in crate::cli) type CommandResult =
+pub(crate) type CommandResult =
     Pin<Box<dyn Future<Output = std::result::Result<Vec<Summary>, Vec<Failure>>>>>;
 
 /// Runs a command line without the name of the program.
-pub(in crate::cli) type RunCommand = fn(Vec<String>) -> CommandResult;
+pub(crate) type RunCommand = fn(Vec<String>) -> CommandResult;
 
 pub(super) struct Runner {
     run: RunCommand,
@@ -33,11 +33,11 @@ impl Runner {
             format!("--org={ORGANIZATION}"),
             format!("--token-file={}", token.display()),
         ];
-        let service = Service {
+        let service = ServiceOptions {
             base_url: Some(base_url),
             org: Some(ORGANIZATION.to_owned()),
             token_file: Some(token.into()),
-            ..Service::default()
+            ..ServiceOptions::default()
         };
         Ok(Self { run, client: service.client("demo", RequestTimeouts::default())?, options })
     }

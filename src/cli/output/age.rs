@@ -4,7 +4,7 @@ use model::Timestamp;
 
 /// Formats an age in one unit, rounded down: `now`, `59s ago`, `3m ago`, `47h ago`, `12d ago`. A time in the future, by
 /// clock skew of the service, is `in 5m`.
-pub(in crate::cli) fn ago(then: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let length = match now.distance(then).as_secs() {
         0 => return "now".to_owned(),
         seconds @ 1..60 => format!("{seconds}s"),

@@ -11,16 +11,16 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-pub(super) use self::age::ago;
-pub(super) use self::table::{Cell, Table, details};
+pub(crate) use self::age::ago;
+pub(crate) use self::table::{Cell, Table, details};
 
-use super::exit::Failure;
+use crate::cli::exit::Failure;
 use model::Timestamp;
 use model::escape::needs_escape;
 use runtime::logs::is_colored;
 
 #[derive(Debug, Args)]
-pub(super) struct Output {
+pub(crate) struct Output {
     /// Output format
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
@@ -49,12 +49,12 @@ enum OutputError {
 
 impl Output {
     /// Whether the format is JSON or YAML.
-    pub(super) fn is_data(&self) -> bool {
+    pub(crate) fn is_data(&self) -> bool {
         matches!(self.format, Format::Json | Format::Yaml)
     }
 
     /// Prints the raw value, or its table.
-    pub(super) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
+    pub(crate) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();
         let text = match self.format {
             Format::Table => table().render(terminal_width(), is_colored(&stdout)),
@@ -92,7 +92,7 @@ fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
 }
 
 /// Writes to standard output. Ignores a closed pipe.
-pub(super) fn write(text: &str) -> Result<(), Failure> {
+pub(crate) fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -103,11 +103,11 @@ pub(super) fn write(text: &str) -> Result<(), Failure> {
 }
 
 /// Width of the terminal on standard output, in columns; `None` if there is no terminal.
-pub(super) fn terminal_width() -> Option<u16> {
+pub(crate) fn terminal_width() -> Option<u16> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| columns)
 }
 
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::EPOCH.later(since)
 }

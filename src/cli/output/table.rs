@@ -7,7 +7,7 @@ use model::Timestamp;
 use model::escape::Escaped;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) struct Table {
+pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     /// Headings of columns that are left out, first to last, where the words do not fit.
@@ -16,7 +16,7 @@ pub(in crate::cli) struct Table {
 
 /// Text of a table cell and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) struct Cell {
+pub(crate) struct Cell {
     text: String,
     style: Style,
     /// Never wrap the text.
@@ -39,23 +39,23 @@ const SHORT_COMMIT: usize = 7;
 const GAP: usize = 2;
 
 impl Table {
-    pub(in crate::cli) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
         Self { headings: headings.into_iter().collect(), rows: Vec::new(), optional: Vec::new() }
     }
 
     /// Sets the columns that are left out where the words do not fit.
-    pub(in crate::cli) fn leaving_out(self, optional: impl IntoIterator<Item = &'static str>) -> Self {
+    pub(crate) fn leaving_out(self, optional: impl IntoIterator<Item = &'static str>) -> Self {
         Self { optional: optional.into_iter().collect(), ..self }
     }
 
     /// Appends a row with one cell per heading.
-    pub(in crate::cli) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, leaves
     /// out optional columns, or else prints each row as a list of the fields that have a value.
-    pub(in crate::cli) fn render(&self, width: Option<u16>, is_colored: bool) -> String {
+    pub(crate) fn render(&self, width: Option<u16>, is_colored: bool) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -84,7 +84,7 @@ impl Table {
     }
 
     /// The table in Markdown; empty without rows.
-    pub(in crate::cli) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
@@ -179,25 +179,25 @@ fn columns(count: usize) -> u16 {
 
 impl Cell {
     /// Untrusted text, escaped.
-    pub(in crate::cli) fn text(text: impl AsRef<str>) -> Self {
+    pub(crate) fn text(text: impl AsRef<str>) -> Self {
         Self { text: Escaped(text.as_ref()).to_string(), style: Style::Plain, is_unbreakable: false }
     }
 
-    pub(in crate::cli) fn maybe(text: Option<impl AsRef<str>>) -> Self {
+    pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
         text.map_or_else(Self::none, Self::text)
     }
 
-    pub(in crate::cli) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { text: "-".to_owned(), style: Style::Dim, is_unbreakable: true }
     }
 
     /// A shortened digest.
-    pub(in crate::cli) fn digest(digest: Option<impl AsRef<str>>) -> Self {
+    pub(crate) fn digest(digest: Option<impl AsRef<str>>) -> Self {
         Self::prefix(digest, SHORT_DIGEST)
     }
 
     /// A shortened commit hash.
-    pub(in crate::cli) fn commit(commit: Option<impl AsRef<str>>) -> Self {
+    pub(crate) fn commit(commit: Option<impl AsRef<str>>) -> Self {
         Self::prefix(commit, SHORT_COMMIT)
     }
 
@@ -207,11 +207,11 @@ impl Cell {
         Self { is_unbreakable: true, ..Self::text(short) }
     }
 
-    pub(in crate::cli) fn ago(at: Option<Timestamp>, now: Timestamp) -> Self {
+    pub(crate) fn ago(at: Option<Timestamp>, now: Timestamp) -> Self {
         at.map_or_else(Self::none, |at| Self { is_unbreakable: true, ..Self::text(ago(at, now)) })
     }
 
-    pub(in crate::cli) fn compliance(is_compliant: Option<bool>) -> Self {
+    pub(crate) fn compliance(is_compliant: Option<bool>) -> Self {
         match is_compliant {
             Some(true) => Self::state("compliant"),
             Some(false) => Self::state("non-compliant"),
@@ -220,7 +220,7 @@ impl Cell {
     }
 
     /// A state as the service names it, highlighted if it is good or bad.
-    pub(in crate::cli) fn state(word: &str) -> Self {
+    pub(crate) fn state(word: &str) -> Self {
         let style = match word.to_ascii_lowercase().as_str() {
             "compliant" | "approved" | "ok" | "pass" => Style::Good,
             "non-compliant" | "unapproved" | "failing" | "fail" => Style::Bad,
@@ -259,7 +259,7 @@ impl Cell {
 }
 
 /// A list of fields, one per line.
-pub(in crate::cli) fn details(fields: impl IntoIterator<Item = (&'static str, Cell)>) -> Table {
+pub(crate) fn details(fields: impl IntoIterator<Item = (&'static str, Cell)>) -> Table {
     let mut table = Table::new(["", ""]);
     for (name, cell) in fields {
         table.row([Cell { text: name.to_owned(), style: Style::Dim, is_unbreakable: true }, cell]);

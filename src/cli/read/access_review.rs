@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::columns::Format::{Ago, Text};
 use super::columns::{Column, Objects, at, items, table, text};
 use super::common::Common;
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::service::Service;
 use client::{Operation, Parsed, Resource};
 use model::EnvironmentName;
 use model::access::Scope;
@@ -28,7 +28,7 @@ struct Review {
 }
 
 pub(super) async fn show(
-    service: &Service,
+    service: &ServiceOptions,
     common: &Common,
     environment: &EnvironmentName,
 ) -> Result<(), Failure> {

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Custom, Digest, Lines, State, Text};
 use super::columns::{Column, at, fields, items, time};
 use super::common::{Common, client};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, ago, now};
-use crate::cli::service::Service;
 use client::{Operation, Parsed};
 
 pub(super) const APPROVALS: &[Column] = &[
@@ -48,8 +48,8 @@ struct Recorded {
 }
 
 /// Sends a decision, which `what` describes, and prints the approval.
-pub(in crate::cli) async fn decide(
-    service: &Service,
+pub(crate) async fn decide(
+    service: &ServiceOptions,
     common: &Common,
     what: &str,
     method: Method,

@@ -11,7 +11,7 @@ use model::reason::Reason;
 
 /// A column of a table, or a line of details.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cli) struct Column {
+pub(crate) struct Column {
     heading: &'static str,
     pointer: &'static str,
     format: Format,
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Column {
 
 /// The format of a value. A missing value is `-`.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::cli) enum Format {
+pub(crate) enum Format {
     /// A text or number; of a list its items, of an object its keys and values.
     Text,
     /// Reasons, which may contain commas.
@@ -46,7 +46,7 @@ pub(in crate::cli) enum Format {
 }
 
 impl Column {
-    pub(in crate::cli) const fn new(heading: &'static str, pointer: &'static str, format: Format) -> Self {
+    pub(crate) const fn new(heading: &'static str, pointer: &'static str, format: Format) -> Self {
         Self { heading, pointer, format, rank: 0, is_key: false }
     }
 
@@ -103,7 +103,7 @@ pub(super) fn time(value: &Value) -> Option<Timestamp> {
 }
 
 /// The value at a JSON pointer.
-pub(in crate::cli) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
+pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
 
@@ -122,7 +122,7 @@ pub(super) struct Artifacts {
 /// A list of objects. Another value is an error, so that a response of another form is not taken for an empty one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<Map<String, Value>>")]
-pub(in crate::cli) struct Objects(pub(in crate::cli) Vec<Value>);
+pub(crate) struct Objects(pub(crate) Vec<Value>);
 
 impl From<Vec<Map<String, Value>>> for Objects {
     fn from(objects: Vec<Map<String, Value>>) -> Self {
@@ -131,18 +131,18 @@ impl From<Vec<Map<String, Value>>> for Objects {
 }
 
 /// The items of the list at a JSON pointer.
-pub(in crate::cli) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     at(value, pointer).as_array().into_iter().flatten()
 }
 
 /// A reason in words, from its data. Of a type that this version does not know, it is the text that the service sends.
-pub(in crate::cli) fn reason_text(value: &Value) -> String {
+pub(crate) fn reason_text(value: &Value) -> String {
     let sent = || text(if value.is_object() { at(value, "/text") } else { value });
     Reason::deserialize(value).map_or_else(|_| sent(), |reason| reason.to_string())
 }
 
 /// A value in words. An integer may have the form `3.0`.
-pub(in crate::cli) fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     let join = |items: Vec<String>| items.join(", ");
     match value {
         Value::String(text) => text.clone(),
@@ -168,7 +168,7 @@ pub(super) fn by_name(pointer: &str, one: &Value, other: &Value) -> Ordering {
 }
 
 /// A table with one row per value.
-pub(in crate::cli) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a Value>) -> Table {
+pub(crate) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a Value>) -> Table {
     let mut optional: Vec<_> = columns.iter().filter(|column| column.rank > 0).collect();
     optional.sort_by_key(|column| column.rank);
     let mut table = Table::new(columns.iter().map(|column| column.heading))
@@ -181,7 +181,7 @@ pub(in crate::cli) fn table<'a>(columns: &[Column], values: impl IntoIterator<It
 }
 
 /// The fields of one value, one per line.
-pub(in crate::cli) fn fields(columns: &[Column], value: &Value) -> Table {
+pub(crate) fn fields(columns: &[Column], value: &Value) -> Table {
     let now = now();
     details(columns.iter().flat_map(|column| column.lines(value, now)))
 }

@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::columns::{Column, Objects, at, fields, table};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
-use crate::cli::service::Service;
 use crate::cli::values::duration;
 use client::{Client, Deadline, Operation, Parsed, Resource};
 use model::EnvironmentName;
@@ -18,16 +18,16 @@ use model::retry::Backoff;
 
 /// Options of all resources.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Common {
+pub(crate) struct Common {
     #[command(flatten)]
-    pub(in crate::cli) output: Output,
+    pub(crate) output: Output,
     #[command(flatten)]
-    pub(in crate::cli) requests: Requests,
+    pub(crate) requests: Requests,
 }
 
 /// Options of requests.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct Requests {
+pub(crate) struct Requests {
     /// Timeout of each request including retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
@@ -37,7 +37,7 @@ impl Common {
     /// Reads an object whose lists have a type: without them, another server answered.
     pub(super) async fn read<T: DeserializeOwned>(
         &self,
-        service: &Service,
+        service: &ServiceOptions,
         operation: &Operation<'_>,
     ) -> Result<Parsed<T>, Failure> {
         self.requests.get(&client(service)?, operation).await
@@ -46,7 +46,7 @@ impl Common {
     /// Reads an object, and prints these fields of it.
     pub(super) async fn show(
         &self,
-        service: &Service,
+        service: &ServiceOptions,
         operation: &Operation<'_>,
         columns: &[Column],
     ) -> Result<(), Failure> {
@@ -56,9 +56,9 @@ impl Common {
     }
 
     /// Reads and prints a list as a whole. `kind` names one item.
-    pub(in crate::cli) async fn list(
+    pub(crate) async fn list(
         &self,
-        service: &Service,
+        service: &ServiceOptions,
         operation: &Operation<'_>,
         kind: &str,
         columns: &[Column],
@@ -74,7 +74,7 @@ impl Common {
 
 impl Requests {
     /// Sends a read and retries transient failures until the timeout.
-    pub(in crate::cli) async fn get<T: DeserializeOwned>(
+    pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         client: &Client,
         operation: &Operation<'_>,
@@ -93,7 +93,7 @@ impl Requests {
     }
 
     /// Sends a request and retries transient failures until the timeout. `what` describes the request in the log.
-    pub(in crate::cli) async fn retry<T>(
+    pub(crate) async fn retry<T>(
         &self,
         client: &Client,
         what: &str,
@@ -106,7 +106,7 @@ impl Requests {
 }
 
 /// An operation on the organization.
-pub(in crate::cli) fn organization(path: &[&str]) -> Operation<'static> {
+pub(crate) fn organization(path: &[&str]) -> Operation<'static> {
     Operation::new(Resource::Organization, path)
 }
 
@@ -116,12 +116,12 @@ pub(super) fn environment<'a>(name: &'a EnvironmentName, path: &[&str]) -> Opera
 }
 
 /// Logs why a list may be incomplete.
-pub(in crate::cli) fn warn(response: &Value, pointer: &str) {
+pub(crate) fn warn(response: &Value, pointer: &str) {
     if let Some(warning) = at(response, pointer).as_str() {
         tracing::warn!("{}", Escaped(warning));
     }
 }
 
-pub(in crate::cli) fn client(service: &Service) -> Result<Client, Failure> {
+pub(crate) fn client(service: &ServiceOptions) -> Result<Client, Failure> {
     service.client("cli", client::RequestTimeouts::default()).map_err(Failure::usage)
 }

@@ -7,14 +7,14 @@ use serde_json::json;
 use super::columns::Format::{Digest, Text};
 use super::columns::{Artifacts, Column, at, by_name, table};
 use super::common::{Common, warn};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::service::Service;
 use client::{Operation, Parsed, Resource};
 use model::{EnvironmentSnapshot, pluralize};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  Show the changes of the last week:\n    supercargo diff prod@1w prod")]
-pub(in crate::cli) struct Diff {
+pub(crate) struct Diff {
     /// First snapshot, as ENV, ENV#7, ENV~1, ENV@2w or ENV@2026-10-03T14:00Z
     first: EnvironmentSnapshot,
     /// Second snapshot, of the same environment or another
@@ -22,7 +22,7 @@ pub(in crate::cli) struct Diff {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 const DIFF: &[Column] = &[
@@ -44,7 +44,7 @@ struct Difference {
 }
 
 impl Diff {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let (first, second) = (self.first.to_string(), self.second.to_string());
         let both = format!("{first} and {second}");
         let operation = Operation::new(Resource::Named("snapshots", &both), &["env-diff"]);

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::common::{Requests, client};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{FileError, quoted};
-use crate::cli::service::Service;
 use client::Resource;
 use model::Fingerprint;
 use model::escape::{Escaped, needs_escape};
@@ -16,11 +16,11 @@ use runtime::files::{Existing, Readers, write_atomically};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]
-pub(in crate::cli) struct Download {
+pub(crate) struct Download {
     #[command(subcommand)]
     subject: Subject,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -52,7 +52,7 @@ Exit code 11: the file does not match its SHA-256. Nothing is written.";
 struct Corrupt(String);
 
 impl Download {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let Subject::Attestation { id, output, requests } = &self.subject;
         let (client, about) = (client(&self.service)?, Resource::Named("attestation", id));
         let download = async || client.attached_file(id).await;

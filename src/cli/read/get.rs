@@ -17,10 +17,10 @@ use super::common::{Common, environment, warn};
 use super::download::attestation_id;
 use super::live;
 use super::search::search;
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::digest;
 use crate::cli::output::Cell;
-use crate::cli::service::Service;
 use crate::cli::values::integer;
 use client::{Operation, Parsed, Resource};
 use model::escape::Escaped;
@@ -32,11 +32,11 @@ use model::{
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true)]
-pub(in crate::cli) struct Get {
+pub(crate) struct Get {
     #[command(subcommand)]
     resource: GetResource,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -252,7 +252,7 @@ struct Versions {
 struct NoAttestation(String);
 
 impl Get {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let service = &self.service;
         match &self.resource {
             GetResource::Environment { environment: name, common } => {
@@ -294,7 +294,7 @@ impl Get {
 }
 
 async fn snapshot_artifacts(
-    service: &Service,
+    service: &ServiceOptions,
     common: &Common,
     snapshot: &EnvironmentSnapshot,
 ) -> Result<(), Failure> {
@@ -323,7 +323,12 @@ fn owner(pods: &Value) -> Cell {
     Cell::maybe(owners.first().map(|owner| format!("{owner}{others}")))
 }
 
-async fn trail(service: &Service, common: &Common, flow: &FlowName, name: &TrailName) -> Result<(), Failure> {
+async fn trail(
+    service: &ServiceOptions,
+    common: &Common,
+    flow: &FlowName,
+    name: &TrailName,
+) -> Result<(), Failure> {
     let (flow, name) = (flow.as_str(), name.as_str());
     let operation = Operation::new(Resource::Named("trail", name), &["trails", flow, name]);
     let Parsed { value, raw }: Parsed<History> = common.read(service, &operation).await?;
@@ -333,7 +338,7 @@ async fn trail(service: &Service, common: &Common, flow: &FlowName, name: &Trail
     Ok(())
 }
 
-async fn attestation(service: &Service, common: &Common, id: &str) -> Result<(), Failure> {
+async fn attestation(service: &ServiceOptions, common: &Common, id: &str) -> Result<(), Failure> {
     let operation = Operation::new(Resource::Named("attestation", id), &["attestations"]);
     let operation = operation.with("attestation_id", [id]);
     let found: Parsed<Data> = common.read(service, &operation).await?;

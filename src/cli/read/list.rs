@@ -11,20 +11,20 @@ use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, Sta
 use super::common::{Common, environment, organization};
 use super::pages::Pages;
 use super::period::Period;
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::digest;
-use crate::cli::service::Service;
 use client::{Operation, Resource};
 use model::escape::Escaped;
 use model::{EnvironmentName, Fingerprint, FlowName, RepositoryName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true)]
-pub(in crate::cli) struct List {
+pub(crate) struct List {
     #[command(subcommand)]
     resource: ListResource,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -293,7 +293,7 @@ const AUDIT: &[Column] = &[
 ];
 
 impl List {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let service = &self.service;
         match &self.resource {
             ListResource::Trails { flow, flow_tag, fingerprint, pages } => {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
 use super::columns::{Column, table};
 use super::common::{Common, client};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::service::Service;
 use client::{JoinedArtifact, Resource};
 use model::{Provider, RepositoryName};
 
@@ -21,7 +21,7 @@ const RUNNING: &[Column] = &[
 ];
 
 pub(super) async fn show(
-    service: &Service,
+    service: &ServiceOptions,
     common: &Common,
     repository: &RepositoryName,
     provider: Option<&Provider>,
@@ -43,7 +43,7 @@ pub(super) async fn show(
 }
 
 /// The row of a table that shows a running artifact.
-pub(in crate::cli) fn row(JoinedArtifact { live, artifact, environment }: JoinedArtifact<'_>) -> Value {
+pub(crate) fn row(JoinedArtifact { live, artifact, environment }: JoinedArtifact<'_>) -> Value {
     let is_silent = environment.is_some_and(|environment| environment.is_silent == Some(true));
     let name = environment.map_or(&live.environment_id, |environment| &environment.name);
     json!({

@@ -17,14 +17,14 @@ mod period;
 mod search;
 mod statement;
 
-pub(super) use self::approvals::decide;
-pub(super) use self::columns::{Column, Format, Objects, at, fields, items, reason_text, table, text};
-pub(super) use self::common::{Common, Requests, client, organization, warn};
-pub(super) use self::diff::Diff;
-pub(super) use self::download::Download;
-pub(super) use self::get::Get;
-pub(super) use self::list::List;
+pub(crate) use self::approvals::decide;
+pub(crate) use self::columns::{Column, Format, Objects, at, fields, items, reason_text, table, text};
+pub(crate) use self::common::{Common, Requests, client, organization, warn};
+pub(crate) use self::diff::Diff;
+pub(crate) use self::download::Download;
+pub(crate) use self::get::Get;
+pub(crate) use self::list::List;
 #[cfg(feature = "service")]
-pub(super) use self::live::row;
-pub(super) use self::search::Search;
-pub(super) use self::statement::{Export, Verify};
+pub(crate) use self::live::row;
+pub(crate) use self::search::Search;
+pub(crate) use self::statement::{Export, Verify};

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::columns::{Column, identity, table};
 use super::common::{Common, client};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::service::Service;
 use crate::cli::values::integer;
 use client::{Operation, Page, PageWalker, Pagination};
 use model::pluralize;
@@ -51,7 +51,7 @@ impl Pages {
     /// Reads and prints a page, or all pages. `kind` names one item; `filter` describes the filter, if any.
     pub(super) async fn list(
         &self,
-        service: &Service,
+        service: &ServiceOptions,
         operation: &Operation<'_>,
         kind: &str,
         columns: &[Column],

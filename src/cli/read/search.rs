@@ -6,20 +6,20 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
 use super::columns::{Artifacts, Column, Data, at, items, table};
 use super::common::{Common, organization};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::service::Service;
 use client::{Operation, Parsed, Resource};
 use model::escape::Escaped;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(in crate::cli) struct Search {
+pub(crate) struct Search {
     /// Start of a commit hash or digest, or a part of the name of an image, pod, flow or trail
     word: String,
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ const NAMED: &[Column] = &[
 
 /// Prints the artifacts whose digest or commit starts with these digits.
 pub(super) async fn search(
-    service: &Service,
+    service: &ServiceOptions,
     common: &Common,
     about: Resource<'_>,
     digits: &str,
@@ -66,7 +66,7 @@ pub(super) async fn search(
 }
 
 impl Search {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let Self { word, common, service } = self;
         if (5..=64).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) {
             return search(service, common, Resource::Named("commit or digest", word), word).await;

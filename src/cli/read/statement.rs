@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::columns::Format::{Commit, Digest, Reasons, State, Text};
 use super::columns::{self, Column, at, by_name, items, table};
 use super::common::{Requests, client, warn};
+use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{self, FileError, quoted};
 use crate::cli::output::Output;
-use crate::cli::service::Service;
 use client::{Operation, Resource};
 use model::EnvironmentSnapshot;
 use model::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
@@ -21,7 +21,7 @@ use runtime::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLE)]
-pub(in crate::cli) struct Export {
+pub(crate) struct Export {
     /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
     /// ENV@2026-10-03T14:00Z
     snapshot: EnvironmentSnapshot,
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Export {
     #[command(flatten)]
     requests: Requests,
     #[command(flatten)]
-    service: Service,
+    service: ServiceOptions,
 }
 
 const EXPORT_EXAMPLE: &str = "\
@@ -42,7 +42,7 @@ Example:
 
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_EXAMPLE)]
-pub(in crate::cli) struct Verify {
+pub(crate) struct Verify {
     /// File that `export` wrote
     file: PathBuf,
     /// Public key (PEM) of the service
@@ -79,7 +79,7 @@ enum StatementError {
 }
 
 impl Export {
-    pub(in crate::cli) async fn run(&self) -> Result<(), Failure> {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
         let (client, name) = (client(&self.service)?, self.snapshot.to_string());
         let EnvironmentSnapshot { environment, expression } = &self.snapshot;
         let path = ["snapshots", environment.as_str(), &expression.to_string(), "statement"];
@@ -104,7 +104,7 @@ const ARTIFACTS: &[Column] = &[
 ];
 
 impl Verify {
-    pub(in crate::cli) fn run(&self) -> Result<(), Failure> {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         let key = VerifyingKey::read(&self.key).map_err(Failure::usage)?;
         let statement = self.statement(&key).map_err(|error| match error {
             StatementError::Signature(..) => Failure::new(error, None, Exit::Mismatch),

@@ -1,0 +1,125 @@
+//! Providers that host source repositories.
+
+use crate::checked_text;
+use crate::escape::Escaped;
+
+checked_text! {
+    /// A hosting provider. Operation 4 filters by the named ones; clients send any text.
+    Provider, InvalidProvider, |text| {
+        let is_valid = (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+        if is_valid { Ok(text) } else { Err(InvalidProvider) }
+    }
+}
+
+/// Text that is too long for a provider, or has control characters.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid provider: expected 1 to 255 bytes without control characters")]
+pub struct InvalidProvider;
+
+impl Provider {
+    /// The providers of operation 4.
+    pub const NAMES: [&'static str; 5] = ["github", "gitlab", "bitbucket", "azure-devops", "circleci"];
+
+    /// The providers with these names.
+    #[must_use]
+    pub fn named() -> [Self; 5] {
+        Self::NAMES.map(|name| Self(name.to_owned()))
+    }
+
+    /// The provider of operation 4 that stands for the hosted and the self-managed service of one vendor.
+    pub(super) fn family(&self) -> &str {
+        match self.as_str() {
+            "bitbucket_cloud" | "bitbucket_dc" => "bitbucket",
+            "azure_devops_services" | "azure_devops_server" => "azure-devops",
+            own => own,
+        }
+    }
+
+    /// Whether a filter by this provider matches a repository of `other`.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self == other || self.as_str() == other.family()
+    }
+
+    /// Whether both may be names of one provider.
+    #[must_use]
+    pub fn may_be(&self, other: &Self) -> bool {
+        self.covers(other) || other.covers(self)
+    }
+
+    /// Derives the provider from a label of the URL's host, so that `gitlab.example.com` is GitLab.
+    #[must_use]
+    pub fn from_url(url: &str) -> Option<Self> {
+        let host = host(url)?.to_ascii_lowercase();
+        let is_azure =
+            host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com");
+        let name = if is_azure {
+            Some("azure-devops")
+        } else {
+            host.split('.').find(|word| Self::NAMES.contains(word))
+        };
+        name.map(|name| Self(name.to_owned()))
+    }
+}
+
+/// The provider after the name of a repository, for messages; empty if there is none.
+#[must_use]
+pub fn at_provider(provider: Option<&Provider>) -> String {
+    provider.map(|provider| format!(" at {}", Escaped(provider.as_str()))).unwrap_or_default()
+}
+
+/// The host of a URL or of an scp-like git address (`git@github.com:acme/cart.git`).
+fn host(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let host = authority.rsplit('@').next()?;
+    host.split(':').next().filter(|host| host.contains('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn provider_is_derived_from_the_host() {
+        for (url, provider) in [
+            ("https://github.com/acme/cart", Some("github")),
+            ("https://GitHub.com/acme/cart", Some("github")),
+            ("git@github.com:acme/cart.git", Some("github")),
+            ("ssh://git@gitlab.example.com:2222/acme/cart", Some("gitlab")),
+            ("https://x-token:s3cret@bitbucket.org/acme/cart", Some("bitbucket")),
+            ("https://dev.azure.com/acme/shop/_git/cart", Some("azure-devops")),
+            ("https://acme.visualstudio.com/shop/_git/cart", Some("azure-devops")),
+            ("https://app.circleci.com/x", Some("circleci")),
+            ("https://git.example.com/github.com/cart", None),
+            ("https://notgithub.example.com/cart", None),
+            ("github", None),
+            ("", None),
+        ] {
+            assert_eq!(Provider::from_url(url).as_ref().map(Provider::as_str), provider, "{url}");
+        }
+    }
+
+    #[test]
+    fn provider_of_the_interface_covers_the_services_of_its_vendor() {
+        let covers = |filter: &str, of: &str| {
+            filter.parse::<Provider>().unwrap().covers(&of.parse::<Provider>().unwrap())
+        };
+        for (filter, of, expected) in [
+            ("github", "github", true),
+            ("bitbucket", "bitbucket_cloud", true),
+            ("bitbucket", "bitbucket_dc", true),
+            ("bitbucket_cloud", "bitbucket_dc", false),
+            ("bitbucket_cloud", "bitbucket", false),
+            ("azure-devops", "azure_devops_services", true),
+            ("azure-devops", "azure_devops_server", true),
+            ("git", "git", true),
+            ("git", "github", false),
+        ] {
+            assert_eq!(covers(filter, of), expected, "{filter} {of}");
+        }
+        for bad in ["", "a\nb", &"a".repeat(256)] {
+            assert_eq!(bad.parse::<Provider>(), Err(InvalidProvider), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! `supercargo attest`: sends test results as an attestation.
+//!
+//! `results` reads the files, `image` the digests of an image. `facts` collects the
+//! provenance from options, git and CI variables, and `junit` combines and sends them.
+
+mod facts;
+mod image;
+mod junit;
+mod results;
+
+use clap::{Args, Subcommand};
+
+use crate::cli::connection::ServiceOptions;
+use crate::cli::exit::Failure;
+
+#[derive(Debug, Args)]
+#[command(after_help = junit::EXAMPLES, subcommand_required = true)]
+pub(crate) struct Attest {
+    #[command(subcommand)]
+    kind: AttestationKind,
+    #[command(flatten)]
+    service: ServiceOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum AttestationKind {
+    /// Attest test results in JUnit XML
+    Junit(Box<junit::Junit>),
+}
+
+impl Attest {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
+        match &self.kind {
+            AttestationKind::Junit(junit) => junit.run(&self.service).await,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The service and the commands of its operators: `serve`, `policy`, `token`, `repository` and `log`.
+
+mod change;
+pub(crate) mod log;
+pub(crate) mod policy;
+pub(crate) mod repository;
+#[cfg(feature = "service")]
+pub(crate) mod serve;
+pub(crate) mod token;

@@ -1,0 +1,107 @@
+//! `supercargo policy check`: shows what a policy would change, before it is attached.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use http::Method;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::cli::connection::ServiceOptions;
+use crate::cli::exit::Failure;
+use crate::cli::files::{self, quoted};
+use crate::cli::read::Format::{Digest, Reasons, State, Text};
+use crate::cli::read::{Column, Common, Objects, client, table, warn};
+use crate::cli::values::time;
+use client::{Operation, Parsed, Resource};
+use model::escape::Escaped;
+use model::{EnvironmentName, PolicyName, Timestamp};
+use rules::policy::MAX_FILE;
+
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(crate) struct Policy {
+    #[command(subcommand)]
+    command: PolicyCommand,
+    #[command(flatten)]
+    service: ServiceOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    /// Show which artifacts of an environment would become compliant or non-compliant
+    #[command(after_help = EXAMPLES)]
+    Check {
+        /// Policy file
+        file: PathBuf,
+        /// Environment
+        #[arg(long, value_name = "NAME")]
+        environment: EnvironmentName,
+        /// Policy whose new version the file would be (default: it would be added)
+        #[arg(long, value_name = "NAME")]
+        policy: Option<PolicyName>,
+        /// Check the artifacts that ran at this time: a UTC date or a time (RFC 3339)
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        at: Option<Timestamp>,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  Show what a new version of a policy would change in production:
+    supercargo policy check prod-rules.yaml --environment prod --policy prod-rules
+  Check the artifacts of another day against a new policy:
+    supercargo policy check strict.yaml --environment prod --at 2026-10-03";
+
+#[derive(Debug, Deserialize)]
+struct PolicyEffect {
+    before: String,
+    after: String,
+    artifacts_total: u64,
+    changed_total: u64,
+    artifacts: Objects,
+}
+
+const EFFECT: &[Column] = &[
+    Column::new("ARTIFACT", "/name", Text),
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("BEFORE", "/before", State),
+    Column::new("AFTER", "/after", State),
+    Column::new("REASON", "/reasons", Reasons),
+];
+
+#[derive(Debug, thiserror::Error)]
+#[error("{} is not a policy file: expected text in UTF-8", quoted(.0))]
+struct InvalidEncoding(PathBuf);
+
+impl Policy {
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
+        let PolicyCommand::Check { file, environment, policy, at, common } = &self.command;
+        let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
+        let bytes = files::read(limit, file).map_err(Failure::usage)?;
+        let text = String::from_utf8(bytes).map_err(|_| Failure::usage(InvalidEncoding(file.clone())))?;
+        let client = client(&self.service)?;
+        let about = Resource::Environment(environment.as_str());
+        let operation = Operation::new(about, &["policies", "check"]);
+        let body = json!({
+            "policy_file": text, "environment_name": environment,
+            "policy_name": policy.as_ref().map(PolicyName::as_str), "at": at,
+        });
+        let send = async || client.change(Method::POST, &operation, Some(&body)).await;
+        let Parsed { value, raw }: Parsed<PolicyEffect> =
+            common.requests.retry(&client, "checking the policy", about, send).await?;
+        common.output.print(&raw, || table(EFFECT, &value.artifacts.0))?;
+        warn(&raw, "/warning");
+        tracing::info!(
+            "{} of {} artifacts change; {}: {} before, {} after",
+            value.changed_total,
+            value.artifacts_total,
+            environment,
+            Escaped(&value.before),
+            Escaped(&value.after)
+        );
+        Ok(())
+    }
+}
