@@ -1,4 +1,4 @@
-"""Alerts and dashboards: based on the metrics of docs/metrics.md, and tested with promtool."""
+"""Alerts and dashboards: based on the metrics of docs/reference/metrics.md, and tested with promtool."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import yaml
 from helm import CHART, ROOT, render, values
 from manifests import objects
 
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "reference" / "metrics.md"
 COMPONENTS = ["agent", "serve"]
 # Values for Grafana's variables.
 GRAFANA = {"$__rate_interval": "5m", "$environment": "prod"}

@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         query = parse_qs(url.query)
         self.server.seen.append((url.path, "sendInitialEvents" in query))
         if self.headers["Authorization"] != f"Bearer {self.server.token}":
-            return self.answer(401, PROTOBUF, "status-401.pb")
+            return self.answer(401, PROTOBUF, "statuses/401.pb")
         self.answer(200, f"{PROTOBUF};stream=watch", "watch-streaming-list.pb")
         self.server.ended.wait()
 

@@ -32,9 +32,9 @@ use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcomm
 
 use runtime::logs::{self, Format, Verbosity};
 
-/// Reports which image digests run in a Kubernetes cluster to a supply-chain compliance service.
+/// Reports the images running in a Kubernetes cluster to a compliance service.
 #[derive(Debug, Parser)]
-#[command(name = "supercargo", version, about, after_help = EXIT_CODES)]
+#[command(name = "supercargo", version, about, after_help = AFTER_HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -42,6 +42,19 @@ pub struct Cli {
     logging: Logging,
 }
 
+const AFTER_HELP: &str = "\
+Exit codes: 0 success, 1 unexpected error, 2 invalid usage, 3 not authorized,
+4 not found, 5 rejected, 6 the service is unreachable, 7 timed out,
+8 the cluster is unreachable, 9 tests failed, 10 not compliant, 11 not genuine";
+
+/// Each in one line, unlike in the help of a command.
+const OPTIONS: &str = "  \
+  -v, --verbose              Log more: -vv also of libraries, -vvv everything
+      --log-format <FORMAT>  Log as text or json [env: SUPERCARGO_LOG_FORMAT]
+  -h, --help                 Print help
+  -V, --version              Print version";
+
+/// A section of the manual page.
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
@@ -60,13 +73,22 @@ Exit codes:
   11 the log does not match the records or a checkpoint (log verify), a statement
      its signature (verify), or a file its SHA-256 (download)";
 
+/// The headings of the help, and the commands below each.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Cluster", &["agent"]),
+    ("Pipeline", &["attest", "wait", "assert", "approve", "approval"]),
+    ("Read", &["list", "get", "diff", "search", "download", "export", "verify"]),
+    ("Service", &["serve", "policy", "token", "repository", "log"]),
+    ("More", &["demo", "completions", "man"]),
+];
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Watch the pods of a cluster and report them
     Agent(Box<agent::Agent>),
-    /// List environments, flows, trails, artifacts, attestations, policies and other resources
+    /// List environments, flows, trails, artifacts and other resources
     List(read::List),
-    /// Show an environment, a snapshot, a trail, an artifact and other resources
+    /// Show an environment, snapshot, trail, artifact or other resource
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
@@ -82,7 +104,7 @@ enum Command {
     Wait(pipeline::wait::Wait),
     /// Attest test results
     Attest(pipeline::attest::Attest),
-    /// Check whether artifacts may run, or whether an environment is compliant
+    /// Check whether artifacts may run, or an environment is compliant
     Assert(pipeline::assert::Assert),
     /// Approve an artifact for an environment
     Approve(pipeline::approve::Approve),
@@ -120,7 +142,7 @@ pub enum Threads {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging (to stderr)")]
 struct Logging {
-    /// Log more: -v for debug messages of supercargo, -vv also of its libraries, -vvv for everything
+    /// Log more: -vv also of libraries, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     verbose: u8,
     /// Log format
@@ -139,7 +161,7 @@ impl Cli {
     /// Parses the arguments of the process. Exits after `--help` and `--version`, and on a usage error.
     #[must_use]
     pub fn from_args() -> Self {
-        let mut command = with_variables(Self::command());
+        let mut command = grouped(with_variables(Self::command()));
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let cli = matches
             .and_then(|matches| Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
@@ -191,7 +213,7 @@ impl Cli {
                 #[cfg(feature = "service")]
                 Command::Demo(demo) => demo.run(run_line).await?,
                 Command::Completions(completions) => completions.run(Self::command())?,
-                Command::Man(man) => man.run(Self::command())?,
+                Command::Man(man) => man.run(Self::command().after_help(EXIT_CODES))?,
             }
             Ok(())
         })
@@ -241,6 +263,27 @@ fn print_and_exit(mut message: clap::Error) -> ! {
     std::process::exit(code)
 }
 
+/// Lists the commands by group in the help.
+fn grouped(mut command: clap::Command) -> clap::Command {
+    use std::fmt::Write as _;
+
+    command.build();
+    let heading = *command.get_styles().get_header();
+    let name = *command.get_styles().get_literal();
+    let mut list = String::new();
+    for (group, names) in GROUPS {
+        let _ = writeln!(list, "{heading}{group}:{heading:#}");
+        let commands = names.iter().filter_map(|name| command.find_subcommand(name));
+        for member in commands {
+            let about = member.get_about().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(list, "  {name}{:<11}{name:#}  {about}", member.get_name());
+        }
+    }
+    let _ = write!(list, "{heading}Options:{heading:#}\n{OPTIONS}");
+    command
+        .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{after-help}}"))
+}
+
 /// Treats an empty variable as unset, because charts and pipelines set variables to "". Hides the values of variables in
 /// the help.
 fn with_variables(command: clap::Command) -> clap::Command {
@@ -284,6 +327,19 @@ mod tests {
         } else {
             vec![command.clone()]
         }
+    }
+
+    #[test]
+    fn help_has_every_command_in_one_group_and_fits_a_terminal() {
+        let mut command = grouped(Cli::command()).term_width(80);
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).collect();
+        let mut all: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        all.retain(|name| *name != "help");
+        grouped.sort_unstable();
+        all.sort_unstable();
+        assert!(grouped.iter().copied().eq(&all), "{grouped:?} {all:?}");
+        let help = command.try_get_matches_from_mut(["supercargo", "--help"]).unwrap_err().to_string();
+        assert!(help.lines().count() <= 40 && help.lines().all(|line| line.len() <= 80), "{help}");
     }
 
     #[test]

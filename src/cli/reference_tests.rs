@@ -1,4 +1,4 @@
-//! Generates the tables of `docs/configuration.md`: options, variables and file keys.
+//! Generates the tables of `docs/reference/configuration.md`: options, variables and file keys.
 //!
 //! The tests compare the section between the two marks with the code. `INSTA_UPDATE=always` rewrites it.
 
@@ -300,7 +300,7 @@ fn root() -> &'static Path {
 
 #[test]
 fn configuration_page_matches_code() {
-    let path = root().join("docs/configuration.md");
+    let path = root().join("docs/reference/configuration.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("begin mark");
     let (_, after) = rest.split_once(END).expect("end mark");

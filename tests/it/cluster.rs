@@ -90,27 +90,27 @@ fn api_server_error_is_explained_and_sends_no_report() {
     let cases: [(u16, fn() -> Reply, &[&str]); 7] = [
         (
             401,
-            || protobuf(401, fixture("status-401.pb")),
+            || protobuf(401, fixture("statuses/401.pb")),
             &["401 Unauthorized: Unauthorized", "token expired?"],
         ),
         (
             403,
-            || protobuf(403, fixture("status-403.pb")),
+            || protobuf(403, fixture("statuses/403.pb")),
             &[
                 forbidden,
                 "failed to list pods at the cluster scope: GET http",
                 "grant \"list\" on \"pods\" with a ClusterRole",
             ],
         ),
-        (403, || Reply::json(403, fixture("status-403.json")), &[forbidden]),
+        (403, || Reply::json(403, fixture("statuses/403.json")), &[forbidden]),
         (
             404,
-            || protobuf(404, fixture("status-404.pb")),
+            || protobuf(404, fixture("statuses/404.pb")),
             &["404 Not Found", "is this the URL of a Kubernetes API server?"],
         ),
         (
             406,
-            || Reply::json(406, fixture("status-406.json")),
+            || Reply::json(406, fixture("statuses/406.json")),
             &["406 Not Acceptable", "Available representations"],
         ),
         (302, || Reply::text(302, "").with("location", "https://login.example.com"), &["302 Found"]),
@@ -156,11 +156,11 @@ fn list_fails_if_a_later_page_fails() {
     let cut = move |at: usize| Reply::Cut(200, vec![("content-type", PROTOBUF.into())], page(3).into(), at);
     let failures: [(&str, Box<dyn Fn() -> Reply + Send + Sync>); 5] = [
         ("500 Internal Server Error", Box::new(|| Reply::text(500, "etcd is away"))),
-        ("403 Forbidden", Box::new(|| protobuf(403, fixture("status-403.pb")))),
+        ("403 Forbidden", Box::new(|| protobuf(403, fixture("statuses/403.pb")))),
         ("incomplete response", Box::new(move || cut(3000))),
         // A complete HTTP response with a truncated list.
         ("truncated list", Box::new(move || protobuf(200, page(3)[..3000].to_vec()))),
-        ("expected a \"PodList\", got a \"Status\"", Box::new(|| protobuf(200, fixture("status-404.pb")))),
+        ("expected a \"PodList\", got a \"Status\"", Box::new(|| protobuf(200, fixture("statuses/404.pb")))),
     ];
     for (expected_text, failure) in failures {
         let api =
@@ -195,7 +195,7 @@ fn expired_continue_token_restarts_the_list_and_the_inconsistent_token_is_not_us
             if is_page_2
                 && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
             {
-                return protobuf(410, fixture("status-410-continue.pb"));
+                return protobuf(410, fixture("statuses/410-continue.pb"));
             }
             if !request.query.contains("limit") {
                 return protobuf(200, fixture("pod-list.pb"));
@@ -301,7 +301,7 @@ fn unreadable_pods_are_logged_once_across_list_restarts() {
     let api = Server::start(move |request| {
         let is_next = parameters(request).contains_key("continue");
         if is_next && left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok() {
-            return protobuf(410, fixture("status-410-continue.pb"));
+            return protobuf(410, fixture("statuses/410-continue.pb"));
         }
         protobuf(200, list([&odd, &odd, &good], if request.query.contains("limit") { "next" } else { "" }))
     });

@@ -205,13 +205,13 @@ fn help_lists_the_exit_codes_and_shows_an_example() {
     let help = supercargo().args(["--help"]).run();
     assert_eq!(help.code, 0);
     for code in [
-        "0  success",
-        "2  invalid usage",
-        "3  not authorized",
-        "4  not found",
-        "5  rejected",
-        "6  the service",
-        "8  the cluster",
+        "0 success",
+        "2 invalid usage",
+        "3 not authorized",
+        "4 not found",
+        "5 rejected",
+        "6 the service",
+        "8 the cluster",
     ] {
         assert!(help.stdout.contains(code), "{code}: {}", help.stdout);
     }

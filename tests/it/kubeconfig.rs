@@ -13,7 +13,7 @@ fn token_is_sent_over_tls_to_a_trusted_api_server() {
     let api = Server::start_tls(authority.server(None), |request| {
         match request.headers.get("authorization").map(http::HeaderValue::as_bytes) {
             Some(b"Bearer cluster-token") => recorded(request),
-            _ => protobuf(401, fixture("status-401.pb")),
+            _ => protobuf(401, fixture("statuses/401.pb")),
         }
     });
     let with = |token| kubeconfig(&api.url(), Some(&authority.pem()), &User::Token(token));

@@ -21,14 +21,14 @@ fn namespaced(request: &Request) -> Reply {
         | "/api/v1/namespaces/secret/pods" => protobuf(200, list(&[], "")),
         "/api/v1/namespaces/empty" => protobuf(200, Message::default().in_envelope("Namespace")),
         "/api/v1/namespaces/proxied" => Reply::json(200, "{\"status\":\"ok\"}"),
-        "/api/v1/namespaces/nope" => protobuf(404, fixture("status-404.pb")),
+        "/api/v1/namespaces/nope" => protobuf(404, fixture("statuses/404.pb")),
         "/api/v1/namespaces" => {
             assert!(request.headers["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList"));
             let labels = [("shop", &["team=a", "env=prod"][..]), ("pay", &["team=b"]), ("empty", &["empty"])];
             protobuf(200, metadata_list(labels.map(|(name, labels)| namespace(name, labels, 301)), 301))
         }
         "/api/v1/pods" => protobuf(200, list(&[pod_in("pay"), pod_in("shop")], "")),
-        _ => protobuf(403, fixture("status-403.pb")),
+        _ => protobuf(403, fixture("statuses/403.pb")),
     }
 }
 
@@ -85,7 +85,7 @@ fn namespaces_are_selected_by_labels() {
 #[test]
 fn forbidden_namespaces_fail_only_environments_by_labels() {
     let api = Server::start(|request| match request.path.as_str() {
-        "/api/v1/namespaces" => protobuf(403, fixture("status-403.pb")),
+        "/api/v1/namespaces" => protobuf(403, fixture("statuses/403.pb")),
         _ => namespaced(request),
     });
     let config = "environments:\n- name: a\n  namespaceSelector: team\n  allowEmpty: true\n- name: b\n";
@@ -196,7 +196,7 @@ fn environments_are_printed_in_file_order_from_one_list() {
 #[test]
 fn forbidden_namespace_fails_only_its_environments() {
     let api = Server::start(|request| match request.path.as_str() {
-        "/api/v1/namespaces/secret/pods" => protobuf(403, fixture("status-403.pb")),
+        "/api/v1/namespaces/secret/pods" => protobuf(403, fixture("statuses/403.pb")),
         _ => namespaced(request),
     });
     let config = "environments:\n- name: a\n  namespaces: [secret, shop]\n  allowEmpty: true\n- name: b\n  namespaces: [shop]\n";

@@ -125,7 +125,7 @@ fn file_without_pods_is_rejected_with_its_name_and_position() {
     let mut unnamed = as_kubectl_prints();
     unnamed["items"][4].as_object_mut().unwrap().remove("kind");
     let open = r#"{"kind": "List", "items": ["#;
-    let status = fixture("status-403.json");
+    let status = fixture("statuses/403.json");
     for (bytes, texts) in [
         (&b""[..], &["standard input is empty", "kubectl get pods"][..]),
         (b" \n\n", &["is empty"]),

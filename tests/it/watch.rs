@@ -166,8 +166,8 @@ fn recorded_streaming_list_and_watch_give_the_same_pods_in_both_encodings() {
 fn forbidden_watch_error_names_the_missing_verb() {
     let api = Server::start(|request| match describe(request).as_str() {
         "page 1" => protobuf(200, fixture("pod-list.pb")),
-        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
-        _ => protobuf(403, fixture("status-403.pb")),
+        "stream" => protobuf(422, fixture("statuses/422-streaming-list.pb")),
+        _ => protobuf(403, fixture("statuses/403.pb")),
     });
     let live = watch_until(&api.url(), |live| live.failures.len() >= 3);
     assert_eq!(live.lists, 1);
@@ -253,7 +253,7 @@ fn buffered_events_in_separate_chunks_are_applied_together() {
 fn expired_watch_is_relisted_and_missing_pods_are_removed() {
     let lists = AtomicUsize::new(0);
     let api = Server::start(move |request| match describe(request).as_str() {
-        "stream" => protobuf(422, fixture("status-422-streaming-list.pb")),
+        "stream" => protobuf(422, fixture("statuses/422-streaming-list.pb")),
         "watch from 301" => stream(EVENTS[0], "watch-410"),
         // The first list has a page more than the second.
         "page 3" if lists.fetch_add(1, Ordering::Relaxed) > 0 => {

@@ -49,7 +49,7 @@ pub enum ConfigError {
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The file. `docs/configuration.md` takes the descriptions of the keys from here.
+/// The file. `docs/reference/configuration.md` takes the descriptions of the keys from here.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -81,7 +81,7 @@ impl Client {
                             "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
                         ),
                         Resource::Artifact(_) => format!(
-                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/troubleshooting.md)"
+                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/guides/troubleshooting.md)"
                         ),
                         Resource::Action(_) => format!(
                             "{check}, {organization} and the number; `supercargo list notifications` lists the actions"

@@ -11,7 +11,7 @@ pub const STATEMENT: &str = "application/vnd.in-toto+json";
 /// The type of a statement itself (<https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md>).
 pub const STATEMENT_V1: &str = "https://in-toto.io/Statement/v1";
 
-/// The type of the predicate about what ran in an environment (docs/reading.md).
+/// The type of the predicate about what ran in an environment (docs/guides/reading.md).
 pub const RUNNING_ARTIFACTS: &str = "https://github.com/supercargo/supercargo/running-artifacts/v1";
 
 /// A signed payload.

@@ -1,7 +1,7 @@
 //! The content of notifications: JSON for webhooks, lines of text for people.
 //!
 //! The service stores a [`Content`] with each event and creates a [`Notification`] for each target when it is sent.
-//! `docs/notifications.md` describes the format for receivers.
+//! `docs/guides/notifications.md` describes the format for receivers.
 
 use serde::{Deserialize, Serialize};
 

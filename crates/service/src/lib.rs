@@ -150,7 +150,7 @@ impl Service {
                 // A rollback across a raised generation must not take the service down.
                 Err(error) if error.newer_generation().is_some() => {
                     tracing::error!(
-                        "{error}; serving the state in the database (see docs/upgrade.md#recover)"
+                        "{error}; serving the state in the database (see docs/guides/upgrade.md#recover)"
                     );
                     false
                 }

@@ -1,6 +1,6 @@
 //! Removes rows that are past their retention, in batches.
 //!
-//! Called periodically by `service::maintenance::retention`. docs/operating.md lists every table, and what removes its
+//! Called periodically by `service::maintenance::retention`. docs/guides/operating.md lists every table, and what removes its
 //! rows.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `docs/metrics.md` lists exactly the metrics that agent and service expose.
+//! `docs/reference/metrics.md` lists exactly the metrics that agent and service expose.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,7 +29,7 @@ struct Metric {
 
 /// The metrics in these chapters of the document.
 fn page(chapters: &[&str]) -> BTreeMap<String, Metric> {
-    let page = include_str!("../../../docs/metrics.md");
+    let page = include_str!("../../../docs/reference/metrics.md");
     let quoted = Regex::new("`([^`]+)`").unwrap();
     let all =
         |text: &str| quoted.captures_iter(text).map(|value| value[1].to_owned()).collect::<BTreeSet<_>>();

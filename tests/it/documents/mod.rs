@@ -76,7 +76,8 @@ async fn retention_lists_every_table_of_the_database() {
     let tables =
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
     let tables = database.rows(tables).await;
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md")).unwrap();
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guides/operating.md")).unwrap();
     let (_, table) = page.split_once("\n| table | rows are removed |\n").unwrap();
     let mut listed: Vec<_> = table
         .lines()
@@ -84,7 +85,10 @@ async fn retention_lists_every_table_of_the_database() {
         .flat_map(|line| line.split('|').nth(1).unwrap().split('`').skip(1).step_by(2))
         .collect();
     listed.sort_unstable();
-    assert_eq!(listed, tables, "tables in docs/operating.md#retention, and the tables of the database");
+    assert_eq!(
+        listed, tables,
+        "tables in docs/guides/operating.md#retention, and the tables of the database"
+    );
 }
 
 fn yaml(block: &Block) -> Vec<Value> {

@@ -85,7 +85,7 @@ impl Shared {
     fn respond(self: &Arc<Self>, request: &Request) -> Reply {
         let fault = self.rules.lock().unwrap().iter().find_map(|rule| rule(request));
         if let Some(Fault::CannotStream) = fault {
-            let body = fixture("status-422-streaming-list.pb");
+            let body = fixture("statuses/422-streaming-list.pb");
             self.exchanges().push(Exchange { request: request.clone(), status: 422, body: body.clone() });
             return Reply::Response(422, vec![("content-type", PROTOBUF.into())], body.into());
         }

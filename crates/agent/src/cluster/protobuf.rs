@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn response_that_is_not_a_pod_list_is_rejected_with_a_reason() {
-        let status: &[u8] = include_bytes!("../../../../tests/fixtures/kube-api/status-403.pb");
+        let status: &[u8] = include_bytes!("../../../../tests/fixtures/kube-api/statuses/403.pb");
         assert_eq!(read([status]), Err(DecodeError::Kind("PodList", "Status".into())));
         assert_eq!(read([b"<html>".as_slice()]), Err(DecodeError::Magic));
         let huge = [b"k8s\0\x12\xff\xff\xff\xff\x7f".as_slice(), b"\x12\xff\xff\xff\x7f"];

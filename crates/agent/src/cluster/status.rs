@@ -60,18 +60,18 @@ mod tests {
     fn recorded_errors_have_the_same_message_in_json_and_protobuf() {
         for (json, protobuf, expected) in [
             (
-                &include_bytes!("../../../../tests/fixtures/kube-api/status-401.json")[..],
-                &include_bytes!("../../../../tests/fixtures/kube-api/status-401.pb")[..],
+                &include_bytes!("../../../../tests/fixtures/kube-api/statuses/401.json")[..],
+                &include_bytes!("../../../../tests/fixtures/kube-api/statuses/401.pb")[..],
                 "Unauthorized",
             ),
             (
-                include_bytes!("../../../../tests/fixtures/kube-api/status-403.json"),
-                include_bytes!("../../../../tests/fixtures/kube-api/status-403.pb"),
+                include_bytes!("../../../../tests/fixtures/kube-api/statuses/403.json"),
+                include_bytes!("../../../../tests/fixtures/kube-api/statuses/403.pb"),
                 "pods is forbidden: User \"nobody\" cannot list resource \"pods\" in API group \"\" at the cluster scope",
             ),
             (
-                include_bytes!("../../../../tests/fixtures/kube-api/status-410-continue.json"),
-                include_bytes!("../../../../tests/fixtures/kube-api/status-410-continue.pb"),
+                include_bytes!("../../../../tests/fixtures/kube-api/statuses/410-continue.json"),
+                include_bytes!("../../../../tests/fixtures/kube-api/statuses/410-continue.pb"),
                 "The provided continue parameter is too old",
             ),
         ] {

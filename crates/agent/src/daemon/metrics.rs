@@ -1,4 +1,4 @@
-//! Metrics of the agent; `docs/metrics.md` describes them.
+//! Metrics of the agent; `docs/reference/metrics.md` describes them.
 //!
 //! Label values come from closed sets: configured environments and namespaces, and constants. A pod name
 //! is never a label value.

@@ -205,7 +205,7 @@ impl EnvironmentReporter {
             self.shared.metrics.other_writers.get_or_create(label).inc();
             tracing::warn!(
                 environment = self.name.as_str(),
-                "{name}: another client reports to this environment: the service created a new snapshot for an unchanged report; use one agent per environment (see docs/troubleshooting.md)"
+                "{name}: another client reports to this environment: the service created a new snapshot for an unchanged report; use one agent per environment (see docs/guides/troubleshooting.md)"
             );
         }
         let environment = self.name.clone();

@@ -1,6 +1,6 @@
 //! The log of an organization: a hash chain over the records of all acknowledged changes.
 //!
-//! `store` appends entries and reads the records, `service` serves and signs them, and `cli` verifies them. docs/log.md
+//! `store` appends entries and reads the records, `service` serves and signs them, and `cli` verifies them. docs/reference/log.md
 //! describes the formats for other implementations. Pure.
 
 pub mod checkpoint;

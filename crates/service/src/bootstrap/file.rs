@@ -1,6 +1,6 @@
 //! The top level of the bootstrap file; what is below is in `store::bootstrap::file`.
 //!
-//! The JSON Schema and docs/configuration.md are generated from the doc comments. `resolve` follows references and
+//! The JSON Schema and docs/reference/configuration.md are generated from the doc comments. `resolve` follows references and
 //! finds contradictions.
 
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Limits of the service: what is limited, per organization and in total, and how long a request waits.
 //!
 //! Handlers and pages take a permit here before they read a body or use the store. The module decides neither
-//! evaluations nor records. `docs/security.md` has all limits in one table, which a test compares with the code. A limit
+//! evaluations nor records. `docs/reference/security.md` has all limits in one table, which a test compares with the code. A limit
 //! needs an attack that it prevents, and a test that fails without it.
 
 pub(crate) mod authentication;
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn each_limit_in_the_documents_has_its_attack_and_a_test() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-        let page = std::fs::read_to_string(format!("{root}docs/security.md")).unwrap();
+        let page = std::fs::read_to_string(format!("{root}docs/reference/security.md")).unwrap();
         let (_, section) = page.split_once("\n### Limits\n").unwrap();
         let (section, _) = section.split_once("\n### ").unwrap();
         let table: Vec<_> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
@@ -279,7 +279,8 @@ mod tests {
             .collect();
         for (line, row) in table.into_iter().zip(rows) {
             let rest = line.strip_prefix(&format!("| {row} | "));
-            let rest = rest.unwrap_or_else(|| panic!("docs/security.md:\n{line}\nexpected:\n| {row} | …"));
+            let rest =
+                rest.unwrap_or_else(|| panic!("docs/reference/security.md:\n{line}\nexpected:\n| {row} | …"));
             let (attack, tests) = rest.split_once(" | ").unwrap();
             let tests: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
             assert!(!attack.is_empty() && !tests.is_empty(), "{line}");

@@ -147,7 +147,7 @@ fn many_rules_and_aliases_are_limited() {
 
 #[test]
 fn example_of_the_documentation_is_valid() {
-    let page = include_str!("../../../../../docs/policies.md");
+    let page = include_str!("../../../../../docs/guides/policies.md");
     let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let policy = parse(example).unwrap();
     assert_eq!(policy.rules.len(), 5);

@@ -1,6 +1,6 @@
 //! What the bootstrap file declares for an organization.
 //!
-//! The JSON Schema and docs/configuration.md are generated from the doc comments. The values are unresolved until
+//! The JSON Schema and docs/reference/configuration.md are generated from the doc comments. The values are unresolved until
 //! `service::bootstrap::resolve` has checked them and filled in what they refer to or imply: `sha256` of a token; `text`,
 //! `needs_trails` and `flows` of a policy, and a policy for `policy` of an environment; `audience` of an issuer with
 //! sign-in, and the `keys` of its file; and the `address` of a target.

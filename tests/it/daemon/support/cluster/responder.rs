@@ -18,7 +18,7 @@ pub const GARBAGE: [u8; 64] = [0xff; 64];
 pub fn respond(shared: &Arc<Shared>, http_request: &Request) -> Reply {
     let accept = http_request.headers.get("accept").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accept.contains(PROTOBUF) {
-        return Reply::json(406, fixture("status-406.json"));
+        return Reply::json(406, fixture("statuses/406.json"));
     }
     let request = match ApiRequest::parse(http_request) {
         Ok(request) => request,
@@ -31,7 +31,7 @@ pub fn respond(shared: &Arc<Shared>, http_request: &Request) -> Reply {
         }
     };
     if request.is_about_labels() && !accept.contains("as=PartialObjectMetadata") {
-        return Reply::json(406, fixture("status-406.json"));
+        return Reply::json(406, fixture("statuses/406.json"));
     }
     let fault = shared.record(&request);
     match &fault {

@@ -68,11 +68,11 @@ fn bookmarks_errors_and_tokens_equal_the_recorded_bytes() {
     assert_eq!(Status::too_old(2, 356).event(), fixture("watch-410.pb"));
     let inconsistent = token(-1, "half-pulled");
     for (status, code, name) in [
-        (Status::unauthorized(), 401, "status-401.pb"),
-        (Status::forbidden("nobody", "list", "pods", "", None), 403, "status-403.pb"),
-        (Status::not_found("nope", "pods"), 404, "status-404.pb"),
-        (Status::continue_expired(inconsistent), 410, "status-410-continue.pb"),
-        (Status::no_streaming_lists(), 422, "status-422-streaming-list.pb"),
+        (Status::unauthorized(), 401, "statuses/401.pb"),
+        (Status::forbidden("nobody", "list", "pods", "", None), 403, "statuses/403.pb"),
+        (Status::not_found("nope", "pods"), 404, "statuses/404.pb"),
+        (Status::continue_expired(inconsistent), 410, "statuses/410-continue.pb"),
+        (Status::no_streaming_lists(), 422, "statuses/422-streaming-list.pb"),
     ] {
         assert_eq!(bytes(status.reply()), (code, fixture(name).into()), "{name}");
     }
