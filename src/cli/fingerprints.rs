@@ -1,4 +1,4 @@
-//! Parses the digests of artifacts from options and files. Used by `wait` and `attest`.
+//! Parses the digests of artifacts from options and files.
 
 use std::path::PathBuf;
 

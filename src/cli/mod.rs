@@ -1,4 +1,4 @@
-//! The command line: one file per command, in a folder per group of the help.
+//! The command line: one file per command, in a folder for each group of the help that has several.
 //!
 //! Called by `main`. Parses arguments into the settings of `agent`, `client` and `service`, and maps failures to
 //! messages and exit codes. Makes no decision about pods or reports.

@@ -108,10 +108,11 @@ struct RunningDemo {
 
 impl RunningDemo {
     fn start() -> Self {
-        Self::spawn(demo(&["--keep"]))
+        let (command, folder) = demo(&["--keep"]);
+        Self::spawn(command, folder)
     }
 
-    fn spawn((mut command, folder): (Command, TempDir)) -> Self {
+    fn spawn(mut command: Command, folder: TempDir) -> Self {
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();
@@ -273,7 +274,7 @@ fn sign_in_link_works_once_and_is_not_logged() {
     let mut log = tempfile::NamedTempFile::new().unwrap();
     let (mut command, folder) = demo(&["--keep"]);
     command.env("RUST_LOG", "off,supercargo::access=info").stderr(log.reopen().unwrap());
-    let demo = RunningDemo::spawn((command, folder));
+    let demo = RunningDemo::spawn(command, folder);
     let (link, none) = (demo.sign_in_link(), "accept: text/html");
     let (start, code) = link.split_once("once=").unwrap();
     assert!(code.len() >= 32, "{link}");

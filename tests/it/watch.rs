@@ -100,7 +100,8 @@ const EVENTS: [(&str, &str); 2] =
     [("application/vnd.kubernetes.protobuf;stream=watch", "pb"), ("application/json", "ndjson")];
 
 /// A recorded stream that stays open.
-fn stream((content_type, extension): (&str, &str), name: &str) -> Reply {
+fn stream(encoding: (&str, &str), name: &str) -> Reply {
+    let (content_type, extension) = encoding;
     let body = fixture(&format!("{name}.{extension}"));
     let end = body.len();
     Reply::StallAfter(200, vec![("content-type", content_type.to_owned())], body.into(), end)

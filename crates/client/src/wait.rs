@@ -1,6 +1,6 @@
 //! The state of `supercargo wait`: which artifacts are missing, and when to query again.
 //!
-//! Called by `cli::wait` with each response or error. Pure.
+//! Called by `cli::pipeline::wait` with each response or error. Pure.
 
 use std::fmt;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct ArtifactWait {
     environments: Vec<EnvironmentName>,
     /// Consecutive failed queries.
     failures: usize,
-    missing: Option<Vec<Missing>>,
+    missing: Option<Vec<UnmetArtifact>>,
     was_missing: bool,
 }
 
@@ -70,7 +70,7 @@ impl ArtifactWait {
 
     /// The missing artifacts; `None` before the first response.
     #[must_use]
-    pub fn missing(&self) -> Option<&[Missing]> {
+    pub fn missing(&self) -> Option<&[UnmetArtifact]> {
         self.missing.as_deref()
     }
 
@@ -100,7 +100,7 @@ impl ArtifactWait {
 
 /// A reason why the condition is not met.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Missing {
+pub enum UnmetArtifact {
     /// The artifact does not run in the environment, or in any environment.
     NotLive(Fingerprint, Option<EnvironmentName>),
     /// The artifact ran at the last report, but the environment is silent.
@@ -117,7 +117,7 @@ fn missing(
     wanted: &[Fingerprint],
     environments: &[EnvironmentName],
     running: &[RunningArtifact<'_>],
-) -> Vec<Missing> {
+) -> Vec<UnmetArtifact> {
     // An environment that is not silent takes precedence.
     let lacks = |fingerprint: Fingerprint, environment: Option<&EnvironmentName>| {
         let mut there = running.iter().filter(|running| {
@@ -126,8 +126,8 @@ fn missing(
         });
         match there.clone().find(|running| running.is_silent) {
             _ if there.any(|running| !running.is_silent) => None,
-            Some(silent) => Some(Missing::Silent(fingerprint, name(silent), silent.last_report)),
-            None => Some(Missing::NotLive(fingerprint, environment.cloned())),
+            Some(silent) => Some(UnmetArtifact::Silent(fingerprint, name(silent), silent.last_report)),
+            None => Some(UnmetArtifact::NotLive(fingerprint, environment.cloned())),
         }
     };
     let mut missing = Vec::new();
@@ -148,10 +148,10 @@ fn missing(
             for running in concerned {
                 match running.fingerprint {
                     Some(fingerprint) if wanted.contains(&fingerprint) => {
-                        missing.push(Missing::Live(fingerprint, name(running)));
+                        missing.push(UnmetArtifact::Live(fingerprint, name(running)));
                     }
                     Some(_) => {}
-                    None => missing.push(Missing::Unknown(name(running))),
+                    None => missing.push(UnmetArtifact::Unknown(name(running))),
                 }
             }
             missing.sort();
@@ -168,7 +168,7 @@ fn name(running: &RunningArtifact<'_>) -> String {
 /// Displayed digits of a digest, as in tables.
 const DISPLAYED_DIGITS: usize = 12;
 
-impl fmt::Display for Missing {
+impl fmt::Display for UnmetArtifact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = |fingerprint: &Fingerprint| -> String {
             fingerprint.to_string().chars().take(DISPLAYED_DIGITS).collect()
@@ -211,9 +211,10 @@ mod tests {
             },
         );
         let (running, odd) = running.split_at(3);
-        let not =
-            |n, environment: Option<&EnvironmentName>| Missing::NotLive(digest(n), environment.cloned());
-        let still = |n, environment: &str| Missing::Live(digest(n), environment.to_owned());
+        let not = |n, environment: Option<&EnvironmentName>| {
+            UnmetArtifact::NotLive(digest(n), environment.cloned())
+        };
+        let still = |n, environment: &str| UnmetArtifact::Live(digest(n), environment.to_owned());
         for (until, wanted, environments, expected) in [
             (Live, vec![1], vec![], vec![]),
             (Live, vec![1, 3], vec![], vec![not(3, None)]),
@@ -234,7 +235,7 @@ mod tests {
             assert_eq!(missing(until, &digests, &names, running), expected, "{until:?} {wanted:?} {names:?}");
         }
         // An artifact without a digest, or without an environment, may be any.
-        assert_eq!(missing(Gone, &[digest(1)], &[], odd), [Missing::Unknown("odd".to_owned())]);
+        assert_eq!(missing(Gone, &[digest(1)], &[], odd), [UnmetArtifact::Unknown("odd".to_owned())]);
         assert_eq!(missing(Gone, &[digest(1)], &[prod], odd), []);
         assert_eq!(missing(Live, &[digest(1)], &[], odd), [not(1, None)]);
         let somewhere = [RunningArtifact {
@@ -257,14 +258,14 @@ mod tests {
             is_silent,
             last_report: None,
         };
-        let silent = [Missing::Silent(one, "prod".to_owned(), None)];
+        let silent = [UnmetArtifact::Silent(one, "prod".to_owned(), None)];
         assert_eq!(
             missing(Until::Live, &[one], std::slice::from_ref(&prod), &[running("prod", true)]),
             silent
         );
         assert_eq!(missing(Until::Live, &[one], &[], &[running("prod", true)]), silent);
         assert_eq!(missing(Until::Live, &[one], &[], &[running("prod", true), running("dev", false)]), []);
-        let still = [Missing::Live(one, "prod".to_owned())];
+        let still = [UnmetArtifact::Live(one, "prod".to_owned())];
         assert_eq!(missing(Until::Gone, &[one], &[], &[running("prod", true)]), still);
     }
 

@@ -13,8 +13,8 @@ use sqlx::types::Uuid;
 use tokio::sync::{Mutex, Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use crate::bootstrap::addresses::{AddressBook, Addresses};
 use crate::engine::log_signer::LogSigner;
+use crate::engine::notify::addresses::{AddressBook, Addresses};
 use crate::http::body::Budget;
 use crate::http::links::Links;
 use crate::http::unknown_fields::UnknownFieldWarnings;

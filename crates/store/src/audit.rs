@@ -5,7 +5,7 @@
 use serde::Serialize;
 use sqlx::types::Uuid;
 
-use crate::attestations::Span;
+use crate::attestations::TimeRange;
 use crate::database::rows::Id;
 use crate::database::transaction::{fetch_all, fetch_scalar, insert};
 use crate::{Error, Transaction};
@@ -52,7 +52,7 @@ pub async fn insert(
 pub async fn list(
     transaction: &mut Transaction,
     organization: &str,
-    span: Span,
+    span: TimeRange,
     page: Page,
 ) -> Result<(Vec<AuditEntry>, u64), Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2 AND at < $3";

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::json;
 use crate::database::row_limit::PageBudget;
-use crate::database::transaction::{execute, fetch_optional, fetch_optional_scalar, on};
+use crate::database::transaction::{execute, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Timestamp};
@@ -288,4 +288,10 @@ pub(crate) async fn insert_template(
         transaction.log().row(organization, Kind::TemplateEnd, id);
     }
     Ok(id)
+}
+
+pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {
+    const COUNT: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
+    let count: i64 = fetch_scalar!(transaction, COUNT, organization, name);
+    Ok(count > 0)
 }

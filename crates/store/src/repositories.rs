@@ -25,7 +25,7 @@ pub struct RecordedRepository {
 
 /// The flow and the token that name a repository.
 #[derive(Debug, Clone, Copy)]
-pub struct Reporter<'a> {
+pub struct RepositorySource<'a> {
     pub organization: &'a str,
     pub flow: &'a str,
     /// The token's name.
@@ -69,7 +69,7 @@ pub async fn recorded_name(
 /// Creates a repository, or completes it. Called for each attestation that names one.
 pub async fn record(
     transaction: &mut Transaction,
-    new: Reporter<'_>,
+    new: RepositorySource<'_>,
     named: &RepositoryInfo,
     at: Timestamp,
 ) -> Result<RecordedRepository, RecordError> {
@@ -140,7 +140,7 @@ async fn lock_name(transaction: &mut Transaction, organization: &str, name: &str
 /// Inserts a repository. It may exist if neither it nor the new one has a provider and an identifier.
 async fn insert(
     transaction: &mut Transaction,
-    new: Reporter<'_>,
+    new: RepositorySource<'_>,
     named: &RepositoryInfo,
     key: &str,
     at: Timestamp,
@@ -168,7 +168,7 @@ async fn insert(
 async fn complete(
     transaction: &mut Transaction,
     id: Uuid,
-    new: Reporter<'_>,
+    new: RepositorySource<'_>,
     named: &RepositoryInfo,
     provider: Option<&Provider>,
 ) -> Result<RecordedRepository, Error> {
@@ -254,7 +254,7 @@ pub async fn set_closed(
 
 /// Describes a new repository, or a changed URL or provider, for the audit log.
 fn describe_change(
-    new: Reporter<'_>,
+    new: RepositorySource<'_>,
     named: &RepositoryInfo,
     provider: Option<&Provider>,
     url: Option<&str>,

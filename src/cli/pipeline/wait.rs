@@ -13,7 +13,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{ago, now};
 use crate::cli::values::{duration, interval};
-use client::wait::{ArtifactWait, Missing, RunningArtifact, Until};
+use client::wait::{ArtifactWait, RunningArtifact, UnmetArtifact, Until};
 use client::{Client, LiveArtifacts, Resource, seed};
 use model::escape::Escaped;
 use model::retry::{Retryable, StatusClass, retry_after};
@@ -64,7 +64,7 @@ enum WaitError {
     #[error("timed out after {}: {}", friendly(within), describe(missing))]
     TimedOut {
         within: Duration,
-        missing: Vec<Missing>,
+        missing: Vec<UnmetArtifact>,
         /// Error of the last request, if it failed.
         #[source]
         last: Option<client::Error>,
@@ -184,13 +184,13 @@ impl Wait {
     fn timed_out(
         &self,
         client: &Client,
-        missing: Option<&[Missing]>,
+        missing: Option<&[UnmetArtifact]>,
         last: Option<client::Error>,
     ) -> Failure {
         let within = self.timeout;
         if let Some(missing) = missing {
             let silent = missing.iter().find_map(|missing| match missing {
-                Missing::Silent(_, environment, last) => Some((Escaped(environment), *last)),
+                UnmetArtifact::Silent(_, environment, last) => Some((Escaped(environment), *last)),
                 _ => None,
             });
             let hint = match silent {
@@ -240,7 +240,7 @@ fn digests<'a>(running: impl Iterator<Item = RunningArtifact<'a>>) -> HashSet<Op
 /// Maximum number of unmet conditions in a message.
 const MAX_DESCRIBED: usize = 5;
 
-fn describe(missing: &[Missing]) -> String {
+fn describe(missing: &[UnmetArtifact]) -> String {
     let (described, more) = missing.split_at(missing.len().min(MAX_DESCRIBED));
     let mut parts: Vec<_> = described.iter().map(ToString::to_string).collect();
     parts.extend((!more.is_empty()).then(|| format!("and {} more", more.len())));

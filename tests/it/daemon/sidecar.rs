@@ -31,7 +31,8 @@ fn cart(version: char, n: usize) -> Pod {
         .owner("ReplicaSet", &replica_set)
 }
 
-fn job((name, uid): (&str, &str)) -> Pod {
+fn job(name_and_uid: (&str, &str)) -> Pod {
+    let (name, uid) = name_and_uid;
     pod("shop", name)
         .init_image("registry.example.com/supercargo:1", '5')
         .image("registry.example.com/kubectl:1", '6')
@@ -71,14 +72,14 @@ impl Deployment {
 
     async fn start_job_with(
         &self,
-        (name, uid): (&str, &str),
+        name_and_uid: (&str, &str),
         configure: impl FnOnce(DaemonBuilder) -> DaemonBuilder,
     ) -> Daemon {
-        self.cluster.add(job((name, uid)));
+        self.cluster.add(job(name_and_uid));
         let builder = DaemonBuilder::new(&self.cluster, &self.gate)
             .args(["--namespace", "shop", "--exclude-self", "--allow-empty"])
-            .env("SUPERCARGO_POD_NAME", name)
-            .env("SUPERCARGO_POD_UID", uid);
+            .env("SUPERCARGO_POD_NAME", name_and_uid.0)
+            .env("SUPERCARGO_POD_UID", name_and_uid.1);
         let sidecar = configure(builder).start();
         eventually("the startup probe succeeds", async || sidecar.is_ready().await).await;
         sidecar

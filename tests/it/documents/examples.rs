@@ -17,7 +17,7 @@ use crate::documents::{blocks, commands};
 use crate::fake::{Reply, Request, Server};
 use crate::program::supercargo;
 use crate::read::responses;
-use crate::service::evidence::log::{KEY, PUBLIC_KEY};
+use crate::service::records::log::{KEY, PUBLIC_KEY};
 
 /// Digest of the running artifact in the documents.
 const DIGEST: &str = "d2e6651c569df157e459eed7ac3eba959f1369a8907d141d3e91675ee51373f5";

@@ -13,7 +13,7 @@ use crate::daemon::support::cluster::{Cluster, pod as running};
 use crate::daemon::support::gate::Gate;
 use crate::daemon::{DaemonBuilder, PROD, eventually, wait_until_in_sync};
 use crate::service::bootstrap;
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::support::process::{self, Process};
 use crate::service::{

@@ -5,9 +5,9 @@
 //! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
 pub(crate) mod environments;
-pub(crate) mod evidence;
 pub(crate) mod http;
 pub(crate) mod identity;
+pub(crate) mod records;
 pub(crate) mod rules;
 pub(crate) mod storage;
 pub(crate) mod support;

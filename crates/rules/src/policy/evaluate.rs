@@ -156,7 +156,8 @@ impl AttestationRule {
                 }
             }
             applies = true;
-            let (code, attestation, end) = evidence.map_or(MISSING, |evidence| self.in_flow(evidence, now));
+            let (code, attestation, end) =
+                evidence.map_or(NO_ATTESTATION, |evidence| self.in_flow(evidence, now));
             is_failed |= code == Code::NonCompliantAttestation;
             if code == Code::RuleSatisfied {
                 // Unlimited if one of the attestations is.
@@ -197,7 +198,7 @@ impl AttestationRule {
             Code::RuleSatisfied => (1, end.map(Reverse)),
             _ => (2, None),
         });
-        best.unwrap_or(MISSING)
+        best.unwrap_or(NO_ATTESTATION)
     }
 
     /// The result for one attestation, and when it is too old.
@@ -220,7 +221,7 @@ impl AttestationRule {
 /// A result, the name of the attestation, and when it is too old.
 type Found<'a> = (Code, Option<&'a str>, Option<Timestamp>);
 
-const MISSING: Found<'static> = (Code::MissingAttestation, None, None);
+const NO_ATTESTATION: Found<'static> = (Code::MissingAttestation, None, None);
 
 impl ApprovalRule {
     fn evaluate<'a>(self, facts: &Facts<'a>) -> Evaluated<'a> {

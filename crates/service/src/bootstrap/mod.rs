@@ -3,8 +3,6 @@
 //! The service reads it at the start and on SIGHUP, checks all of it, and then applies it in one transaction. An invalid
 //! file changes nothing; the error names the key and its position. The file refers to secrets and never contains them.
 
-pub(crate) mod addresses;
-
 mod error;
 mod file;
 mod resolve;

@@ -1,6 +1,6 @@
 //! Approvals by tokens: what a change of one needs besides the request, for operations and pages.
 //!
-//! An approval is evidence: it is withdrawn, never deleted, and has the name of its token. Each change evaluates the artifact in
+//! An approval is a record: it is withdrawn, never deleted, and has the name of its token. Each change evaluates the artifact in
 //! the same transaction, as an attestation does.
 
 use axum::http::StatusCode;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::guard::{self, Evaluating};
+use crate::engine::not_found::require_flow;
 use crate::http::problem::Problem;
 use crate::identity::access::Caller;
-use crate::resources::not_found::require_flow;
 use model::{
     Approval, ApprovalState, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp, Withdrawal,
 };
@@ -58,7 +58,7 @@ pub(crate) async fn approve(
     let transaction = &mut evaluating.transaction;
     require_flow(transaction, organization, flow).await?;
     if let Some(name) = environment
-        && !store::approvals::environment_exists(transaction, organization, name.as_str()).await?
+        && !store::environments::exists(transaction, organization, name.as_str()).await?
     {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
     }

@@ -32,9 +32,10 @@ impl Inputs {
     ) -> Result<Self, Error> {
         let policies = site.policies.of(transaction, organization, environments.clone()).await?;
         let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
-        let evidence = store::policies::facts::read(transaction, organization, artifacts, &needs).await?;
+        let evidence = store::policies::evidence::read(transaction, organization, artifacts, &needs).await?;
         let allowed =
-            store::policies::facts::allow_lists(transaction, organization, environments, artifacts).await?;
+            store::policies::evidence::allow_lists(transaction, organization, environments, artifacts)
+                .await?;
         Ok(Self { policies, allowed, evidence })
     }
 

@@ -8,10 +8,14 @@ pub mod notify;
 pub(crate) mod policies;
 
 pub(crate) mod approval;
-mod attested;
+pub(crate) mod artifact_details;
 pub(crate) mod audit;
+pub(crate) mod declared;
+mod evaluate_artifacts;
 pub(crate) mod guard;
 pub(crate) mod inputs;
+pub(crate) mod not_found;
 pub(crate) mod origin;
 pub(crate) mod queue;
-mod trail_change;
+pub(crate) mod selected_snapshot;
+mod trail_compliance;

@@ -10,7 +10,7 @@ use model::escape::Escaped;
 use model::{Fingerprint, FlowName, GitCommit, RepositoryInfo, Timestamp, TrailName, UrlText};
 use rules::ownership::{self, NamedOrigin, Owned, OwnershipViolation};
 use store::Transaction;
-use store::artifacts::provenance::OriginEffect;
+use store::provenance::OriginEffect;
 use store::repositories::RecordError;
 
 /// The ownership of the flow, if the request is not refused. A refused request is recorded in the audit log, once an hour if it
@@ -50,7 +50,7 @@ async fn owned(
     commit: Option<&GitCommit>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Result<Owned, OwnershipViolation>, Problem> {
-    let declared = store::artifacts::provenance::ownerships(transaction, organization).await?;
+    let declared = store::provenance::ownerships(transaction, organization).await?;
     let urls = [
         repository.and_then(|repository| repository.url.as_ref()).map(UrlText::as_str),
         commit.and_then(|commit| commit.url.as_ref()).map(UrlText::as_str),
@@ -71,7 +71,7 @@ async fn owned(
     let names = if own.images.is_empty() {
         Vec::new()
     } else {
-        store::artifacts::image_indexes::names(transaction, organization, artifacts).await?
+        store::image_indexes::names(transaction, organization, artifacts).await?
     };
     let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
     Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))

@@ -11,7 +11,7 @@ use url::form_urlencoded;
 
 use crate::http::problem::Problem;
 use model::Page;
-use store::attestations::Span;
+use store::attestations::TimeRange;
 
 /// The query of a request whose parameters are all known, each with its values.
 #[derive(Debug)]
@@ -96,14 +96,14 @@ impl Parameters {
     }
 
     /// `from_timestamp` and `to_timestamp`, in seconds, both inclusive.
-    pub(crate) fn span(&self) -> Result<Span, Problem> {
+    pub(crate) fn span(&self) -> Result<TimeRange, Problem> {
         let micros = |name: &str| match self.integer(name)? {
             Some(seconds) if seconds < 0 => Err(Problem::field(name, "expected seconds since 1970")),
             seconds => Ok(seconds.map(|seconds| seconds.saturating_mul(1_000_000))),
         };
         // Includes the whole second.
         let until = micros("to_timestamp")?.map_or(i64::MAX, |second| second.saturating_add(1_000_000));
-        Ok(Span { from: micros("from_timestamp")?.unwrap_or(0), until })
+        Ok(TimeRange { from: micros("from_timestamp")?.unwrap_or(0), until })
     }
 
     /// `page` and `per_page`.

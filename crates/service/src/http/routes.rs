@@ -19,8 +19,8 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::http::problem::{Problem, panicked};
-use crate::http::{access_log, openapi, request_id, response};
-use crate::layout;
+use crate::http::{access_log, openapi, pages, request_id, response};
+use crate::layout::session;
 use crate::resources::{
     access_review, actions, approvals, artifacts, attestations, audit, environments, flows, log, policies,
     repositories, search, tags, tokens, trails,
@@ -132,9 +132,9 @@ pub(crate) fn router(app: App) -> Router {
         .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(from_fn_with_state(app.clone(), layout::use_session))
+        .layer(from_fn_with_state(app.clone(), session::use_session))
         .layer(from_fn_with_state(app.clone(), response::limit_memory))
-        .merge(layout::router(&app))
+        .merge(pages::router(&app))
         // Handlers limit their bodies themselves.
         .layer(DefaultBodyLimit::disable())
         .layer(from_fn(require_host))

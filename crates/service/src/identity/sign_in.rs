@@ -15,7 +15,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 use url::{Url, form_urlencoded};
 
-use crate::bootstrap::addresses::AddressBook;
+use crate::engine::notify::addresses::AddressBook;
 use crate::identity::discovery::{self, DiscoveryError, TIMEOUT};
 use crate::identity::token::Token;
 use crate::identity::{AuthenticationError, Identities, Keys, Provider, Waiting};

@@ -111,40 +111,6 @@ impl ApprovalRow {
     }
 }
 
-pub async fn flow_exists(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<bool, Error> {
-    exists(
-        transaction,
-        "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2",
-        organization,
-        flow,
-    )
-    .await
-}
-
-/// Whether an environment was declared or reported.
-pub async fn environment_exists(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<bool, Error> {
-    const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1 AND name = $2";
-    exists(transaction, COUNT, organization, name).await
-}
-
-async fn exists(
-    transaction: &mut Transaction,
-    count: &'static str,
-    organization: &str,
-    name: &str,
-) -> Result<bool, Error> {
-    let count: i64 = fetch_scalar!(transaction, count, organization, name);
-    Ok(count > 0)
-}
-
 /// An approval of a flow.
 pub async fn get(
     transaction: &mut Transaction,

@@ -1,9 +1,7 @@
 //! Reads the environments that run or ran an artifact, for the pages and the gate.
 
 pub mod flows;
-pub mod image_indexes;
 pub mod live;
-pub mod provenance;
 pub mod reported;
 
 use std::collections::BTreeMap;

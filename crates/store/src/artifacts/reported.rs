@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-use crate::artifacts::provenance::{ArtifactOrigin, OriginEffect};
 use crate::attestations::latest::{AddedBy, AttestedBy};
 use crate::database::columns::{Json, json};
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, insert, on};
-use crate::repositories::{RecordError, Reporter};
+use crate::provenance::{ArtifactOrigin, OriginEffect};
+use crate::repositories::{RecordError, RepositorySource};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{Fingerprint, GitCommit, ReportedArtifact, ShortText, Timestamp, commit_url};
@@ -18,7 +18,7 @@ use model::{Fingerprint, GitCommit, ReportedArtifact, ShortText, Timestamp, comm
 #[derive(Debug, Clone, Copy)]
 pub struct NewReport<'a> {
     /// The flow and the token.
-    pub reporter: Reporter<'a>,
+    pub reporter: RepositorySource<'a>,
     /// The trail; `None` in the form of older clients.
     pub trail: Option<Uuid>,
     pub sent: &'a ReportedArtifact,
@@ -62,8 +62,7 @@ pub async fn insert(
     let commit_url = commit_url(Some(named), commit);
     let (commit, commit_url) = (Some(commit), commit_url.as_deref());
     let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, report, at };
-    Ok(crate::artifacts::provenance::record(transaction, repository, origin, &[sent.fingerprint].into())
-        .await?)
+    Ok(crate::provenance::record(transaction, repository, origin, &[sent.fingerprint].into()).await?)
 }
 
 /// Records a report, and returns its identifier. In a trail, the attestations by the artifact's name then attest it, if they
@@ -77,7 +76,7 @@ async fn insert_report(
         INSERT INTO reported_artifacts
             (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let NewReport { reporter: Reporter { organization, flow, reported_by, .. }, sent, .. } = new;
+    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, sent, .. } = new;
     let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
     let id = Uuid::now_v7();
     on!(transaction, |connection| {

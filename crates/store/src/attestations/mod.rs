@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
-use crate::artifacts::provenance::{ArtifactOrigin, OriginEffect};
 use crate::attestations::latest::{AddedBy, AttestedBy};
 use crate::database::columns::{Json, json};
 use crate::database::row_limit::PageBudget;
 use crate::database::rows::Id;
 use crate::database::transaction::{execute, fetch_one, fetch_optional_scalar, fetch_scalar, insert, on};
-use crate::repositories::{RecordError, Reporter};
+use crate::provenance::{ArtifactOrigin, OriginEffect};
+use crate::repositories::{RecordError, RepositorySource};
 use crate::trails::writes::StoredTrail;
 use crate::{Error, Transaction};
 use model::log::Kind;
@@ -61,22 +61,22 @@ pub struct NewAttestation<'a> {
 }
 
 impl<'a> NewAttestation<'a> {
-    fn reporter(&self) -> Reporter<'a> {
+    fn reporter(&self) -> RepositorySource<'a> {
         let Self { organization, flow, reported_by, owned, .. } = *self;
-        Reporter { organization, flow, reported_by, owned }
+        RepositorySource { organization, flow, reported_by, owned }
     }
 }
 
 /// The time range of a list, in microseconds of Unix time.
 #[derive(Debug, Clone, Copy)]
-pub struct Span {
+pub struct TimeRange {
     /// Inclusive.
     pub from: i64,
     /// Exclusive.
     pub until: i64,
 }
 
-impl Span {
+impl TimeRange {
     /// All times.
     pub const ALL: Self = Self { from: 0, until: i64::MAX };
 }
@@ -227,7 +227,7 @@ pub async fn insert(
         report: None,
         at,
     };
-    Ok(crate::artifacts::provenance::record(transaction, repository, origin, new.artifacts).await?)
+    Ok(crate::provenance::record(transaction, repository, origin, new.artifacts).await?)
 }
 
 /// Updates a trail after a request, and its commit if the request has one.
@@ -331,7 +331,7 @@ pub async fn count(
     transaction: &mut Transaction,
     organization: &str,
     flow: &str,
-    span: Span,
+    span: TimeRange,
 ) -> Result<u64, Error> {
     const COUNT: &str = "
         SELECT COUNT(*) FROM attestations
@@ -345,7 +345,7 @@ pub async fn list(
     transaction: &mut Transaction,
     organization: &str,
     flow: &str,
-    span: Span,
+    span: TimeRange,
     page: Page,
     html_url: impl Fn(&str, Uuid) -> String,
 ) -> Result<Vec<Attestation>, Error> {

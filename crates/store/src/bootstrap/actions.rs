@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use sqlx::types::Uuid;
 
 use crate::Error;
-use crate::bootstrap::file::{Action, PublicAddress, Target};
+use crate::bootstrap::file::{Action, Target};
 use crate::bootstrap::{ReconcileError, Reconciliation};
 use crate::database::columns::json;
 use crate::database::transaction::{execute, fetch_scalar};
 use crate::notifications::actions;
+use crate::notifications::actions::PublicAddress;
 use model::{TargetKind, Timestamp};
 
 impl Reconciliation<'_> {

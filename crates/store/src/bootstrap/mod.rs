@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
-pub use crate::bootstrap::file::PublicAddress;
 use crate::bootstrap::file::{Organization, Span};
 use crate::database::transaction::{execute, fetch_optional, fetch_scalars, in_chunks};
 use crate::tokens::authentication::Token;

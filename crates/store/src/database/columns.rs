@@ -14,9 +14,8 @@ use sqlx::error::BoxDynError;
 use sqlx::{Database, Decode, Type};
 
 use crate::Error;
-use crate::bootstrap::file::Span;
 use model::access::Scope;
-use model::{JunitResult, Timestamp, column_type};
+use model::{JunitResult, Timestamp};
 use rules::compliance::Compliance;
 use rules::notification::{Cause, Content};
 
@@ -28,8 +27,6 @@ pub(crate) struct Json<T>(pub(crate) T);
 #[derive(Debug, Clone, Copy, sqlx::Type, Deserialize)]
 #[sqlx(transparent, no_pg_array)]
 pub(crate) struct Micros(Option<i64>);
-
-column_type!(Span, i64, |span| micros(span.0), |micros| Ok(Span(duration(micros))));
 
 impl<DB: Database, T> Type<DB> for Json<T>
 where

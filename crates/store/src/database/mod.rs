@@ -12,6 +12,7 @@ pub(crate) mod from_row;
 pub mod leases;
 pub(crate) mod like_pattern;
 pub(crate) mod migrations;
+pub(crate) mod pending_log;
 pub(crate) mod postgres;
 pub(crate) mod row_limit;
 pub(crate) mod rows;

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use crate::Error;
 use crate::database::error::is_lost_connection;
-use crate::log::pending::PendingLog;
+use crate::database::pending_log::PendingLog;
 
 /// A transaction. Dropping it rolls it back.
 pub enum Transaction {

@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::{Json, Micros};
 use crate::database::from_row::all_from_rows;
-use crate::database::transaction::{fetch_all, fetch_for_all, on};
+use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar, on};
 use crate::{Error, Transaction};
 use model::Timestamp;
 use model::reason::Reason;
@@ -181,4 +181,10 @@ pub async fn events_per_hour(
     let rows: Vec<(Uuid, i64, i64)> =
         fetch_for_all!(transaction, SELECT, environments, since, since, organization);
     Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
+}
+
+pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {
+    const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1 AND name = $2";
+    let count: i64 = fetch_scalar!(transaction, COUNT, organization, name);
+    Ok(count > 0)
 }

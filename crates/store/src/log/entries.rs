@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
 
+use crate::database::pending_log::{Declared, PendingLog, PendingRow};
 use crate::database::transaction::fetch_scalar;
-use crate::log::pending::{Declared, PendingLog, PendingRow};
 use crate::log::rows::RowKind;
 use crate::{Error, Transaction};
 use model::log::environment_change::{ChangeRecord, EnvironmentChange};

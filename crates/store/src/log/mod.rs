@@ -1,16 +1,15 @@
 //! Appends to the logs of organizations, and reads them with the records as they are stored now.
 //!
-//! The functions that write evidence add their changes to `PendingLog`; [`Transaction::commit`] appends the
+//! The functions that write records add their changes to `PendingLog`; [`Transaction::commit`] appends the
 //! entries as its last step. The row of the log's head is locked last, and only until the commit.
 //!
-//! A new table or column of evidence needs a kind or a field. Rows of a kind with `Kind::is_revised` change in place:
+//! A new table or column of a record needs a kind or a field. Rows of a kind with `Kind::is_revised` change in place:
 //! each change is a revision, and the last one must match.
 
 mod attestation;
 mod contradictions;
 mod entries;
 pub(crate) mod environment;
-pub(crate) mod pending;
 pub mod reading;
 mod rows;
 

@@ -2,13 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::bootstrap::PublicAddress;
 use crate::database::columns::Json;
 use crate::database::transaction::fetch_all;
 use crate::{Error, Transaction};
 use model::{TargetKind, Timestamp, Trigger};
+
+/// The part of a target's address that is not secret, as it is stored and as responses have it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
+pub struct PublicAddress {
+    /// The address of a webhook; only scheme and host unless the caller is an admin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<String>,
+    /// The channel of a chat webhook.
+    #[serde(rename = "context", default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<model::Channel>,
+    /// The recipients of an email.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
+}
 
 /// An open action.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]

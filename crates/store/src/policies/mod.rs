@@ -1,7 +1,7 @@
 //! Policies of environments: their versions and attachments.
 
 pub mod evaluation_queue;
-pub mod facts;
+pub mod evidence;
 pub mod summaries;
 pub mod verdicts;
 

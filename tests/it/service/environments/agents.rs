@@ -18,7 +18,8 @@ const PAGE: &str = "/ui/acme/environments/prod/agents";
 async fn send(
     service: &TestService,
     token: &str,
-    (user_agent, cluster): (&str, &str),
+    user_agent: &str,
+    cluster: &str,
     pods: &[Value],
     status: u16,
 ) {
@@ -44,7 +45,7 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
     let service = TestService::start(database).await;
     let (ours, theirs) = ([pod("p", "cart:1", 'a'), pod("q", "cart:1", 'a')], [pod("other", "cart:2", 'b')]);
     for status in [201, 200, 200] {
-        send(&service, REPORTER, (AGENT, A), &ours, status).await;
+        send(&service, REPORTER, AGENT, A, &ours, status).await;
     }
     let mut agent = json!({
         "name": "reporter", "user_agent": AGENT, "cluster": A, "pods": 2, "is_overwritten": false,
@@ -58,23 +59,23 @@ async fn agents_that_overwrite_each_other_are_listed_and_marked(database: Databa
 
     // An upgrade, with the same report.
     let next = "supercargo/0.2.0 (agent)";
-    send(&service, REPORTER, (next, A), &ours, 200).await;
+    send(&service, REPORTER, next, A, &ours, 200).await;
     agent["user_agent"] = json!(next);
     assert_eq!(listed(&service).await, json!([agent]));
 
     // Another token takes over, after a heartbeat.
-    send(&service, REPORTER, (next, A), &ours, 200).await;
+    send(&service, REPORTER, next, A, &ours, 200).await;
     let last = service.read(PATH).await[0]["last_reported_at"].clone();
-    send(&service, ADMIN, ("curl/8.0", "not a UID"), &theirs, 201).await;
+    send(&service, ADMIN, "curl/8.0", "not a UID", &theirs, 201).await;
     assert_eq!(service.read(PATH).await[1]["last_reported_at"], last);
     let mut other = json!({
         "name": "admin", "user_agent": "curl/8.0", "cluster": null, "pods": 1, "is_overwritten": false,
     });
     assert_eq!(listed(&service).await, json!([other, agent]));
     // The first agent is still there.
-    send(&service, REPORTER, (next, A), &ours, 201).await;
-    send(&service, REPORTER, (next, A), &ours, 200).await;
-    send(&service, ADMIN, ("curl/8.0", ""), &theirs, 201).await;
+    send(&service, REPORTER, next, A, &ours, 201).await;
+    send(&service, REPORTER, next, A, &ours, 200).await;
+    send(&service, ADMIN, "curl/8.0", "", &theirs, 201).await;
     for agent in [&mut agent, &mut other] {
         agent["is_overwritten"] = json!(true);
     }
@@ -99,15 +100,15 @@ async fn token_in_two_clusters_is_two_agents_and_pushes_out_no_other(database: D
     let service = TestService::start(database).await;
     let ours = [pod("p", "cart:1", 'a')];
     for (cluster, status) in [(A, 201), (B, 200), (A, 200)] {
-        send(&service, REPORTER, (AGENT, cluster), &ours, status).await;
+        send(&service, REPORTER, AGENT, cluster, &ours, status).await;
     }
     let agents = listed(&service).await;
     let pairs: Vec<_> =
         agents.as_array().unwrap().iter().map(|it| (&it["cluster"], &it["is_overwritten"])).collect();
     assert_eq!(pairs, [(&json!(A), &json!(true)), (&json!(B), &json!(true))]);
-    send(&service, ADMIN, ("curl/8.0", ""), &ours, 200).await;
+    send(&service, ADMIN, "curl/8.0", "", &ours, 200).await;
     for n in 0..20 {
-        send(&service, REPORTER, (AGENT, &A.replacen("0c", &format!("{n:02}"), 1)), &ours, 200).await;
+        send(&service, REPORTER, AGENT, &A.replacen("0c", &format!("{n:02}"), 1), &ours, 200).await;
     }
     let agents = listed(&service).await;
     let agents = agents.as_array().unwrap().iter();
@@ -119,7 +120,7 @@ async fn token_in_two_clusters_is_two_agents_and_pushes_out_no_other(database: D
 
 async fn agents_of_another_organization_are_not_found(database: Database) {
     let service = TestService::start(database).await;
-    send(&service, REPORTER, (AGENT, A), &[], 201).await;
+    send(&service, REPORTER, AGENT, A, &[], 201).await;
     let theirs = service.request(Method::PUT, STRANGER, "/environments/stranger/prod/report/K8S");
     let theirs = theirs.header("Content-Type", "application/json").body(report(&[]));
     Response::from_request(theirs).await.expect(201);

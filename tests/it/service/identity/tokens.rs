@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::program::supercargo;
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::support::browser::Browser;
 use crate::service::support::test_service::{Options, bootstrap, digest, eventually, form, pod, report};
 use crate::service::{ADMIN, ATTESTER, Database, READER, Response, STRANGER, TestService};

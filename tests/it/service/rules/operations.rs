@@ -5,7 +5,7 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use service::Limits;
 
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::support::test_service::{Options, bootstrap};
 use crate::service::{

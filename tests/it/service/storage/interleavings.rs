@@ -12,7 +12,7 @@ use service::Limits;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::rules::policies::{TESTED, UNIT, attach, policy_form};
 use crate::service::support::process::{Process, client, command};

@@ -25,7 +25,7 @@ const ENDED_ROWS: i64 = MAX_SCANNED + 1_000;
 const STEPS_PER_CALLBACK: i32 = 100;
 
 /// Inserts rows that ended long ago, numbered from `from` to `to`.
-async fn insert_ended_rows(database: &Database, (from, to): (i64, i64)) {
+async fn insert_ended_rows(database: &Database, from: i64, to: i64) {
     let n = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
     let (hash, prod) = ("unhex(printf('%064x', i))", "(SELECT id FROM environments)");
     for insert in [
@@ -170,11 +170,11 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "end an artifact": write, |t| store::environments::runs::end_artifacts(&mut t, "acme", prod.id, &one(), 1, now);
         "scale an artifact": write, |t| store::environments::runs::change_artifacts(&mut t, "acme", prod.id, &named());
         "environments of an attested artifact": read, |t| store::policies::verdicts::governed_artifacts(&mut t, "acme", &one(), &everywhere, 10_000);
-        "evidence": read, |t| store::policies::facts::read(&mut t, "acme", &one(), &needs);
-        "indexes of an artifact": read, |t| store::artifacts::image_indexes::listed_manifests(&mut t, "acme", &one());
+        "evidence": read, |t| store::policies::evidence::read(&mut t, "acme", &one(), &needs);
+        "indexes of an artifact": read, |t| store::image_indexes::listed_manifests(&mut t, "acme", &one());
         "policies": read, |t| store::policies::of_environment(&mut t, "acme", ["prod"]);
-        "allow-list": read, |t| store::policies::facts::allow_lists(&mut t, "acme", ["prod"], &one());
-        "artifacts of a trail": read, |t| store::policies::facts::artifacts_of_trail(&mut t, "acme", trail, 1_000);
+        "allow-list": read, |t| store::policies::evidence::allow_lists(&mut t, "acme", ["prod"], &one());
+        "artifacts of a trail": read, |t| store::policies::evidence::artifacts_of_trail(&mut t, "acme", trail, 1_000);
         "environments that are due": read, |t| store::policies::evaluation_queue::due_organizations(&mut t, Timestamp::from_micros(0));
         "live artifacts": read, |t| store::artifacts::live::list(&mut t, "acme", repository);
         "commits of live artifacts": read, |t| store::artifacts::live::built(&mut t, "acme", repository, one());
@@ -195,7 +195,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "page: names of an artifact": read, |t| store::artifacts::image_names(&mut t, "acme", artifact);
         "page: current runs": read, |t| store::artifacts::current_runs(&mut t, "acme", artifact);
         "page: past runs": read, |t| store::artifacts::past_runs(&mut t, "acme", artifact);
-        "page: sources": read, |t| store::artifacts::provenance::sources(&mut t, "acme", artifact);
+        "page: sources": read, |t| store::provenance::sources(&mut t, "acme", artifact);
         "page: attestations of an artifact": read, |t| store::attestations::lists::of_artifact(&mut t, "acme", artifact);
         "retention: history": write,
             |t| store::retention::remove_before(&mut t, "acme", prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
@@ -247,7 +247,7 @@ async fn queries_do_not_scan_ended_rows() {
     let url: DatabaseUrl = database.url().parse().unwrap();
     let mut counted = Vec::new();
     for to in [ENDED_ROWS, 2 * ENDED_ROWS] {
-        insert_ended_rows(&database, (to - ENDED_ROWS + 1, to)).await;
+        insert_ended_rows(&database, to - ENDED_ROWS + 1, to).await;
         let store = Store::open(&url, DatabaseTimeouts::default()).await.unwrap();
         counted.push(Box::pin(steps(&store)).await);
         store.close().await;
@@ -262,7 +262,7 @@ const RULES: &str =
 
 /// Inserts trails with an attestation and a report of the artifact, superseded attestations and reports of other artifacts
 /// in its trail `build-7`, and versions of the template, numbered from `from` to `to`.
-async fn insert_trails(database: &Database, (from, to): (i64, i64)) {
+async fn insert_trails(database: &Database, from: i64, to: i64) {
     let n = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
     let (own, other) =
         ("substr(unhex(printf('%064x', i)), 17)", "substr(unhex(printf('%064x', 1000000 + i)), 17)");
@@ -338,7 +338,7 @@ async fn steps_of_trails(store: &Store) -> Vec<(&'static str, u64)> {
         })+};
     }
     count! {
-        "evidence": read, |t| store::policies::facts::read(&mut t, "acme", &one(), &needs);
+        "evidence": read, |t| store::policies::evidence::read(&mut t, "acme", &one(), &needs);
         "compliance of a trail": read, |t| store::trails::compliance::read(&mut t, "acme", &[trail].into());
         "known artifacts": read, |t| store::artifacts::flows::known(&mut t, "acme", &one());
         "commits of the latest attestations": read, |t| store::artifacts::flows::attested_commits(&mut t, "acme", &one());
@@ -361,7 +361,7 @@ async fn evaluation_does_not_read_all_trails_and_attestations_of_an_artifact() {
     let url: DatabaseUrl = database.url().parse().unwrap();
     let mut counted = Vec::new();
     for to in [TRAILS, 2 * TRAILS] {
-        insert_trails(&database, (to - TRAILS + 1, to)).await;
+        insert_trails(&database, to - TRAILS + 1, to).await;
         let store = Store::open(&url, DatabaseTimeouts::default()).await.unwrap();
         counted.push(Box::pin(steps_of_trails(&store)).await);
         store.close().await;

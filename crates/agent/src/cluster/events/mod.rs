@@ -144,11 +144,13 @@ impl<V> DecodedEvent<V> {
         raw.advance(MAGIC.len());
         let Unknown { type_meta, raw } = Unknown::decode(raw).map_err(malformed)?;
         let TypeMeta { kind } = type_meta.unwrap_or_default();
-        match Type::parse(&event.r#type)? {
-            Type::Change(change) if kind == T::KIND => Ok(Self::object(change, protobuf::object::<T>(&raw))),
-            Type::Change(_) => Err(DecodeError::Kind(T::KIND, kind)),
-            Type::Bookmark => Bookmark::decode(raw).map(Self::bookmark).map_err(malformed),
-            Type::Error => Status::decode(raw).map(Self::Error).map_err(malformed),
+        match FrameType::parse(&event.r#type)? {
+            FrameType::Change(change) if kind == T::KIND => {
+                Ok(Self::object(change, protobuf::object::<T>(&raw)))
+            }
+            FrameType::Change(_) => Err(DecodeError::Kind(T::KIND, kind)),
+            FrameType::Bookmark => Bookmark::decode(raw).map(Self::bookmark).map_err(malformed),
+            FrameType::Error => Status::decode(raw).map(Self::Error).map_err(malformed),
         }
     }
 
@@ -159,15 +161,16 @@ impl<V> DecodedEvent<V> {
             object: Box<RawValue>,
         }
         let event: Line = serde_json::from_slice(line).map_err(|e| DecodeError::Json(e.to_string()))?;
-        match Type::parse(&event.r#type)? {
-            Type::Change(change) => match event.object.decode::<Kind>().map_err(DecodeError::Json)?.kind {
+        match FrameType::parse(&event.r#type)? {
+            FrameType::Change(change) => match event.object.decode::<Kind>().map_err(DecodeError::Json)?.kind
+            {
                 Some(kind) if kind == T::KIND => {
                     Ok(Self::object::<T>(change, document::decode(T::KIND, &event.object)))
                 }
                 kind => Err(DecodeError::Kind(T::KIND, kind.unwrap_or_default())),
             },
-            Type::Bookmark => event.object.decode().map(Self::bookmark).map_err(DecodeError::Json),
-            Type::Error => event.object.decode().map(Self::Error).map_err(DecodeError::Json),
+            FrameType::Bookmark => event.object.decode().map(Self::bookmark).map_err(DecodeError::Json),
+            FrameType::Error => event.object.decode().map(Self::Error).map_err(DecodeError::Json),
         }
     }
 
@@ -188,13 +191,13 @@ impl<V> DecodedEvent<V> {
     }
 }
 
-enum Type {
+enum FrameType {
     Change(ObjectChange),
     Bookmark,
     Error,
 }
 
-impl Type {
+impl FrameType {
     fn parse(name: &str) -> Result<Self, DecodeError> {
         Ok(match name {
             "ADDED" => Self::Change(ObjectChange::Added),

@@ -19,7 +19,7 @@ use crate::bootstrap::error::BootstrapError;
 use crate::bootstrap::file::File;
 use crate::bootstrap::resolve::value::{InvalidValue, unique};
 use crate::engine::notify::AddressBook;
-use crate::layout::RESERVED_NAMES;
+use crate::http::pages::RESERVED_NAMES;
 use model::escape::Escaped;
 use model::yaml;
 use model::{Fingerprint, InvalidTemplate};

@@ -12,7 +12,7 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret;
 
-use crate::bootstrap::addresses::{Smtp, SmtpTls};
+use crate::engine::notify::addresses::{Smtp, SmtpTls};
 use crate::engine::notify::message::{Message, SendError};
 use crate::outbound::guard::{Guard, Transport};
 

@@ -4,6 +4,7 @@
 //! sends them and records the outcome; the leases of a killed replica expire. Each target gets one notification at a time
 //! from all replicas, so a slow target does not delay the others, and only a failed notification arrives after later ones.
 
+pub(crate) mod addresses;
 mod email;
 mod http;
 mod message;
@@ -15,7 +16,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use crate::bootstrap::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
+pub use crate::engine::notify::addresses::{Address, AddressBook, Smtp, SmtpTls, TargetKey};
 use futures_util::FutureExt;
 use secrecy::ExposeSecret;
 use sqlx::types::Uuid;

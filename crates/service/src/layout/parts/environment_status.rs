@@ -5,7 +5,9 @@ use maud::{Markup, html};
 use crate::layout::parts::format::{compliance_badge, duration, timestamp_with_age};
 use crate::site::Site;
 use model::Timestamp;
+use model::reason::Reason;
 use rules::compliance::Compliance;
+use rules::environment_status::Verdict;
 use rules::validity::Validity;
 use store::artifacts::CurrentRun;
 use store::environments::EnvironmentOverview;
@@ -75,5 +77,21 @@ impl CurrentStatus {
                 strong.warning { " no reports for longer than " (duration(self.validity.silent_after)) }
             }
         }
+    }
+}
+
+/// The reason of a verdict. Without a stored verdict it is `missing`, or that there is no policy if `missing` is empty.
+pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missing: &str) -> String {
+    match stored {
+        None if !missing.is_empty() => missing.to_owned(),
+        Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => Reason::join(reasons, "; "),
+        Some(Verdict { compliance: Compliance::Compliant, .. }) if shown != Compliance::Compliant => {
+            "was compliant; not confirmed since".to_owned()
+        }
+        Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, reasons }) => {
+            format!("on the allow-list; {}", Reason::join(reasons, "; "))
+        }
+        Some(Verdict { compliance: Compliance::Compliant, .. }) => "meets the policy".to_owned(),
+        _ => "the environment has no policy".to_owned(),
     }
 }

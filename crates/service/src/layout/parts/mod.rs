@@ -17,5 +17,4 @@ pub(crate) mod pagination;
 pub(crate) mod refusal;
 pub(crate) mod rules;
 pub(crate) mod snapshot;
-pub(crate) mod table;
 pub(crate) mod urls;

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::http::Uri;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, ReadAudit};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::EnvironmentName;
 use rules::access_review::{AccessReview, TokenGrant};
@@ -41,7 +41,7 @@ pub(crate) async fn read(
 ) -> Result<Option<AccessReview>, store::Error> {
     let name = environment.as_str();
     let mut transaction = site.store.read().await?;
-    if !store::approvals::environment_exists(&mut transaction, organization, name).await? {
+    if !store::environments::exists(&mut transaction, organization, name).await? {
         return Ok(None);
     }
     let tokens = store::tokens::authentication::tokens(&mut transaction, organization).await?;

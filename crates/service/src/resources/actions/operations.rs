@@ -7,7 +7,7 @@ use axum::http::Uri;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::bootstrap::addresses::{Address, AddressBook};
+use crate::engine::notify::addresses::{Address, AddressBook};
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Caller, Read};

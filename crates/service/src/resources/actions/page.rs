@@ -14,12 +14,12 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::table;
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::{self, EnvironmentLinks};
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::site::{PageSite, Site};
 use model::{Timestamp, Trigger};
 use store::AtMost;
-use store::bootstrap::PublicAddress;
 use store::environments::events::ALL_ENVIRONMENTS;
+use store::notifications::actions::PublicAddress;
 use store::notifications::actions::{ListedAction, ListedTarget};
 use store::notifications::deliveries::Delivery;
 

@@ -1,4 +1,3 @@
 //! Approvals of artifacts for environments.
 
 pub(crate) mod operations;
-pub(crate) mod page;

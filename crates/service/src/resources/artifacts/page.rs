@@ -6,27 +6,27 @@ use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
 
+use crate::engine::artifact_details::ArtifactHistory;
 use crate::http::parameters::Parameters;
 use crate::layout::parts::attestation::content;
 use crate::layout::parts::environment_status::CurrentStatus;
+use crate::layout::parts::environment_status::verdict_reason;
 use crate::layout::parts::escape::{link, text, url_link};
 use crate::layout::parts::format::{count, result_badge, timestamp};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::{first_rows_note, latest_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::rules::{self, RuleResults};
-use crate::layout::parts::table::verdict_reason;
 use crate::layout::parts::urls::{self, EnvironmentLinks};
-use crate::resources::approvals;
-use crate::resources::artifacts::details::ArtifactHistory;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
+use crate::resources::artifacts::approval_form;
 use crate::site::{PageSite, Site};
 use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests};
 use store::artifacts::flows::ArtifactFlow;
-use store::artifacts::provenance::Source;
 use store::artifacts::{CurrentRun, PastRun};
 use store::attestations::lists::AttestationSummary;
 use store::bootstrap::KnownNames;
+use store::provenance::Source;
 use store::{AtMost, Transaction};
 
 const MAX_RULE_ENVIRONMENTS: usize = 10;
@@ -53,7 +53,7 @@ pub(crate) async fn page(
     OrganizationPage { organization, rest: fingerprint, user, .. }: OrganizationPage<String>,
     uri: Uri,
 ) -> Result<HtmlPage, Refusal> {
-    let parameters = Parameters::read(&uri, &approvals::page::PARAMETERS)?;
+    let parameters = Parameters::read(&uri, &approval_form::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;
     if known.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) async fn page(
     let reported = reported.next().map_or("Artifact", |report| report.filename.as_str());
     let name = known.names.listed.first().map_or(reported, String::as_str);
     let content = html! {
-        (approvals::page::confirmation(&known.history.approvals.listed, &parameters, name)?)
+        (approval_form::confirmation(&known.history.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
         dl {
             dt { "Digest" }
@@ -90,7 +90,7 @@ pub(crate) async fn page(
                 "it for imported images, images built on the node, and on CRI-O images known only by their ID."
             }
         }
-        (approvals::page::section(&site, &user, artifact, &known.history.approvals, &flows(&known), &known.known_names))
+        (approval_form::section(&site, &user, artifact, &known.history.approvals, &flows(&known), &known.known_names))
         (past_runs(&site, &organization, &known.history.past_runs))
     };
     let path = ["search", &organization, "sha", &digest];
@@ -116,7 +116,7 @@ impl ArtifactData {
             let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
-        let sources = store::artifacts::provenance::sources(transaction, organization, artifact).await?;
+        let sources = store::provenance::sources(transaction, organization, artifact).await?;
         let commit = if sources.listed.is_empty() {
             store::attestations::lists::first_commit(transaction, organization, artifact).await?
         } else {
@@ -124,17 +124,12 @@ impl ArtifactData {
         };
         let mut flows = store::artifacts::flows::known(transaction, organization, &[artifact].into()).await?;
         let listed =
-            store::artifacts::image_indexes::listed_manifests(transaction, organization, &[artifact].into())
-                .await?;
+            store::image_indexes::listed_manifests(transaction, organization, &[artifact].into()).await?;
         Ok(Self {
             names: store::artifacts::image_names(transaction, organization, artifact).await?,
             sources,
-            conflicting_claims: store::artifacts::provenance::conflicting_claims(
-                transaction,
-                organization,
-                artifact,
-            )
-            .await?,
+            conflicting_claims: store::provenance::conflicting_claims(transaction, organization, artifact)
+                .await?,
             commit,
             flows: flows.remove(&artifact).unwrap_or_default().flows,
             history,

@@ -12,7 +12,7 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::latest_note;
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::site::{PageSite, Site};
 use junit::FailedTest;
 use model::{Fingerprint, JunitResult};
@@ -21,12 +21,9 @@ use store::AtMost;
 /// The page; 404 if the attestation belongs to another trail.
 pub(crate) async fn page(
     State(PageSite(site)): State<PageSite>,
-    OrganizationPage { organization, rest: (flow, trail, id), user, .. }: OrganizationPage<(
-        String,
-        String,
-        String,
-    )>,
+    OrganizationPage { organization, rest, user, .. }: OrganizationPage<(String, String, String)>,
 ) -> Result<HtmlPage, Refusal> {
+    let (flow, trail, id) = rest;
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
     let attested = store::attestations::details::get(&mut transaction, &organization, id).await?;

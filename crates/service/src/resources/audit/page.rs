@@ -12,10 +12,10 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::table;
 use crate::layout::parts::pagination::{Pagination, ROWS_PER_PAGE, requested_page};
 use crate::layout::parts::refusal::Refusal;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::site::PageSite;
 use model::Page;
-use store::attestations::Span;
+use store::attestations::TimeRange;
 
 /// The page; 404 for other roles.
 pub(crate) async fn page(
@@ -31,7 +31,7 @@ pub(crate) async fn page(
     let page = Page::new(i64::try_from(requested).ok(), i64::try_from(ROWS_PER_PAGE).ok())
         .map_err(|error| Problem::field(error.parameter, &error))?;
     let mut transaction = site.store.read().await?;
-    let (entries, total) = store::audit::list(&mut transaction, &organization, Span::ALL, page).await?;
+    let (entries, total) = store::audit::list(&mut transaction, &organization, TimeRange::ALL, page).await?;
     drop(transaction);
     let pagination = Pagination::new(usize::try_from(total).unwrap_or(usize::MAX), ROWS_PER_PAGE, requested);
     let rows = html! {

@@ -2,4 +2,3 @@
 
 pub(crate) mod operations;
 pub(crate) mod pages;
-pub(crate) mod selected_snapshot;

@@ -1,4 +1,3 @@
 //! Flows and their templates.
 
 pub(crate) mod operations;
-pub(crate) mod template_file;

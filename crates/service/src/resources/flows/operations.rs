@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::{check_limit, declared};
 use crate::engine::guard::Evaluating;
 use crate::http::form::Form;
 use crate::http::json::{self, Contents, Sent};
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::response::created;
+use crate::http::template_file;
 use crate::identity::access::{Admitted, Caller, CreateFlow, Read};
-use crate::resources::declared::{check_limit, declared};
-use crate::resources::flows::template_file;
 use crate::site::Site;
 use model::{
     FlowName, Pagination, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,

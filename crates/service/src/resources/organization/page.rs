@@ -12,7 +12,7 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::pagination::{self, Pagination};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::EnvironmentLinks;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::site::{PageSite, Site};
 use model::Timestamp;
 use rules::compliance::Compliance;

@@ -9,7 +9,7 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::{first_rows_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::{EnvironmentLinks, artifact_link};
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::site::{PageSite, Site};
 use model::{PolicySummary, PolicyVersionSummary};
 use rules::policy::{Policy, PolicyVersion};

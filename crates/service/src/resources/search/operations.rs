@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
+use crate::engine::artifact_details::{ArtifactEvent, ArtifactHistory, KnownArtifacts};
 use crate::http::hex_prefix::HexPrefix;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::artifacts::details::{ArtifactEvent, ArtifactHistory, KnownArtifacts};
 use crate::resources::search::results::{MAX_QUERY_CHARS, SearchResults};
 use crate::site::Site;
 use model::{ComplianceState, Fingerprint, RelatedDigests};

@@ -1,5 +1,4 @@
 //! Sessions of browsers, and how they begin and end.
 
 pub(crate) mod provider;
-pub(crate) mod session;
 pub(crate) mod sign_in;

@@ -17,7 +17,7 @@ use crate::identity::sign_in::{Attempt, AuthorizationCode, SignInError};
 use crate::identity::{Provider, cause};
 use crate::layout::parts::cookie::Cookie;
 use crate::layout::parts::refusal::Refusal;
-use crate::resources::sessions::session;
+use crate::layout::session;
 use crate::resources::sessions::sign_in::{denied, open_session};
 use model::escape::{Escaped, shortened};
 

@@ -24,10 +24,10 @@ use crate::layout::parts::cookie::Cookie;
 use crate::layout::parts::escape::text;
 use crate::layout::parts::layout;
 use crate::layout::parts::refusal::Refusal;
-use crate::maintenance::random::random;
-use crate::resources::sessions::session::{
+use crate::layout::session::{
     Browser, ended_cookie, session_token, signed_in, stored_session, user_of_token, write_permits,
 };
+use crate::maintenance::random::random;
 use model::Fingerprint;
 use rules::identity::Person;
 

@@ -9,12 +9,12 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
 use crate::http::json::{Contents, Sent};
 use crate::http::openapi::nullable_tags;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Administer, Admitted, Caller};
-use crate::resources::declared::declared;
 use model::{EnvironmentName, FlowName, ShortText};
 use rules::notification::{Cause, CauseKind};
 use store::tags::Tagged;
@@ -52,9 +52,7 @@ pub(crate) async fn tag_environment(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    if !store::approvals::environment_exists(&mut evaluating.transaction, &organization, name.as_str())
-        .await?
-    {
+    if !store::environments::exists(&mut evaluating.transaction, &organization, name.as_str()).await? {
         return Err(Problem::not_found(format!("environment \"{name}\" not found")));
     }
     change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await

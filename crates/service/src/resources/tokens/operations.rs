@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
 use crate::http::json::{Contents, Sent};
 use crate::http::problem::{ErrorBody, Problem};
@@ -13,7 +14,6 @@ use crate::identity::access::{Administer, Admitted, Caller, ReadAudit};
 use crate::identity::rule_id;
 use crate::limits::MAX_TOKENS;
 use crate::random::random;
-use crate::resources::declared::declared;
 use crate::site::Site;
 use model::access::{Role, Scope};
 use model::{Fingerprint, Timestamp, TokenName};

@@ -11,7 +11,7 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::{MAX_LISTED, first_note, latest_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::layout::session::OrganizationPage;
 use crate::resources::trails::operations::FoundTrail;
 use crate::site::PageSite;
 use model::{AttestationStatus, TrailCommit};
@@ -22,8 +22,9 @@ use store::trails::Trail;
 /// The page; the compliance is the same as in `list trails`.
 pub(crate) async fn page(
     State(PageSite(site)): State<PageSite>,
-    OrganizationPage { organization, rest: (flow, name), user, .. }: OrganizationPage<(String, String)>,
+    OrganizationPage { organization, rest, user, .. }: OrganizationPage<(String, String)>,
 ) -> Result<HtmlPage, Refusal> {
+    let (flow, name) = rest;
     let mut transaction = site.store.read().await?;
     let found = FoundTrail::find(&site, &mut transaction, &organization, &flow, &name).await?;
     let Some(FoundTrail { trail, attestations, .. }) = found else { return Err(Refusal::NotFound) };

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use crate::notifications::actions::PublicAddress;
 use model::{ShortText, TargetKind, Trigger};
 
 /// Reference to a secret: exactly one of the two keys.
@@ -62,20 +63,6 @@ pub struct Target {
     /// The part of its address that is not secret.
     #[serde(skip)]
     pub address: PublicAddress,
-}
-
-/// The part of a target's address that is not secret, as it is stored and as responses have it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, utoipa::ToSchema)]
-pub struct PublicAddress {
-    /// The address of a webhook; only scheme and host unless the caller is an admin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub webhook: Option<String>,
-    /// The channel of a chat webhook.
-    #[serde(rename = "context", default, skip_serializing_if = "Option::is_none")]
-    pub channel: Option<model::Channel>,
-    /// The recipients of an email.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recipients: Vec<String>,
 }
 
 /// Chat channel.

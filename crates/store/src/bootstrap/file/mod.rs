@@ -17,15 +17,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::Error;
+use crate::database::columns::{duration, micros};
 use model::access::{Role, Scope};
 use model::{
     EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, ShortText, TemplateBody, Text,
-    Timestamp,
+    Timestamp, column_type,
 };
 use rules::ownership::Pattern;
 use rules::policy::InlinePolicy;
 
-pub use action::{Action, Channel, PublicAddress, Reference, Target};
+pub use action::{Action, Channel, Reference, Target};
 pub use approval::{Approval, SignOff};
 pub use issuer::{Issuer, Jwks, SignIn};
 
@@ -257,6 +258,8 @@ impl<'de> Deserialize<'de> for Span {
         Duration::try_from(duration).ok().filter(|span| !span.is_zero()).map(Self).ok_or_else(invalid)
     }
 }
+
+column_type!(Span, i64, |span| micros(span.0), |micros| Ok(Span(duration(micros))));
 
 /// Does not quote an invalid value, because it may be the token itself.
 fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Fingerprint>, D::Error> {

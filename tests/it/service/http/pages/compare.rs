@@ -19,7 +19,7 @@ fn rows_under<'a>(page: &'a str, heading: &str) -> &'a str {
 }
 
 /// The cells with the number of pods in each snapshot.
-fn pod_cells((one, in_one): (i64, &str), (other, in_other): (i64, &str)) -> String {
+fn pod_cells(one: i64, in_one: &str, other: i64, in_other: &str) -> String {
     format!("<td data-name=\"Pods in {one}\">{in_one}</td><td data-name=\"Pods in {other}\">{in_other}</td>")
 }
 
@@ -61,12 +61,12 @@ async fn snapshots_are_compared_by_artifact(database: Database) {
     .await;
     assert_eq!(text.matches("href=\"/ui/acme/environments/prod?at=").count(), 2, "{text}");
     let only = rows_under(&text, "Only in 1");
-    assert!(only.contains("gone:1") && only.contains(&pod_cells((1, "1"), (3, "–"))), "{only}");
+    assert!(only.contains("gone:1") && only.contains(&pod_cells(1, "1", 3, "–")), "{only}");
     assert!(only.contains("unit of the flow cart is missing") && !only.contains("new:1"), "{only}");
     let only = rows_under(&text, "Only in 3");
-    assert!(only.contains("new:1") && only.contains(&pod_cells((1, "–"), (3, "1"))), "{only}");
+    assert!(only.contains("new:1") && only.contains(&pod_cells(1, "–", 3, "1")), "{only}");
     let scaled = rows_under(&text, "In both, with different numbers of pods");
-    assert!(scaled.contains("web:1") && scaled.contains(&pod_cells((1, "1"), (3, "2"))), "{scaled}");
+    assert!(scaled.contains("web:1") && scaled.contains(&pod_cells(1, "1", 3, "2")), "{scaled}");
     let evaluated = rows_under(&text, "In both, with different verdicts");
     let (bad, good) = (evaluated.find("badge bad"), evaluated.find("badge good"));
     assert!(evaluated.contains("lib:1") && bad.is_some() && bad < good, "{evaluated}");
@@ -74,8 +74,8 @@ async fn snapshots_are_compared_by_artifact(database: Database) {
     // Swapped.
     let text = shows(&mut browser, &format!("{PAGE}?from=3&to=1"), &[">1 only in 3<"]).await;
     let scaled = rows_under(&text, "In both, with different numbers of pods");
-    assert!(scaled.contains(&pod_cells((3, "2"), (1, "1"))), "{scaled}");
-    assert!(rows_under(&text, "Only in 1").contains(&pod_cells((3, "–"), (1, "1"))), "{text}");
+    assert!(scaled.contains(&pod_cells(3, "2", 1, "1")), "{scaled}");
+    assert!(rows_under(&text, "Only in 1").contains(&pod_cells(3, "–", 1, "1")), "{text}");
     // One difference only, an empty snapshot, and a snapshot compared with itself.
     let text = shows(&mut browser, &format!("{PAGE}?from=1&to=3&only=pods"), &["web:1"]).await;
     assert!(!text.contains("gone:1") && text.contains("aria-current"), "{text}");

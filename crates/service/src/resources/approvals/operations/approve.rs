@@ -120,10 +120,11 @@ pub(crate) async fn approve_artifact(
 )]
 pub(crate) async fn withdraw_approval(
     State(app): State<App>,
-    Admitted { organization, rest: (flow, number), caller, .. }: Admitted<Approve, (FlowName, String)>,
+    Admitted { organization, rest, caller, .. }: Admitted<Approve, (FlowName, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Approval>, Problem> {
+    let (flow, number) = rest;
     let number = Problem::number("approval_number", &number)?;
     let length = content_length(&headers, "the body", MAX_DATA)?.unwrap_or_default();
     let paced = Paced::new(body, app.limits.pace);

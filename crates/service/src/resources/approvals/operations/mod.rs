@@ -8,10 +8,10 @@ use axum::http::Uri;
 use serde::Serialize;
 
 use crate::engine::approval::find_approval;
+use crate::engine::not_found::require_flow;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::not_found::require_flow;
 use crate::site::Site;
 use model::{Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit};
 use store::Transaction;
@@ -29,9 +29,10 @@ use store::Transaction;
 )]
 pub(crate) async fn get_approval(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, number), .. }: Admitted<Read, (FlowName, String)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Approval>, Problem> {
+    let (flow, number) = rest;
     let expected =
         || Problem::field("approval_number", "expected an integer from 1, or -1 for the latest approval");
     let mut number: i64 = number.parse().ok().filter(|_| !number.starts_with('+')).ok_or_else(expected)?;
@@ -79,9 +80,10 @@ pub(crate) async fn with_artifacts(
 )]
 pub(crate) async fn list_approvals(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, artifact), .. }: Admitted<Read, (FlowName, Fingerprint)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, Fingerprint)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<Approval>>, Problem> {
+    let (flow, artifact) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
@@ -134,9 +136,10 @@ pub(crate) struct ApprovedCommit {
 )]
 pub(crate) async fn approved_commit(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, environment), .. }: Admitted<Read, (FlowName, EnvironmentName)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, EnvironmentName)>,
     uri: Uri,
 ) -> Result<axum::Json<ApprovedCommit>, Problem> {
+    let (flow, environment) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     require_flow(&mut transaction, &organization, &flow).await?;
@@ -145,8 +148,7 @@ pub(crate) async fn approved_commit(
             .await?;
     let commit_sha = match approved {
         Some(artifact) => {
-            let sources =
-                store::artifacts::provenance::sources(&mut transaction, &organization, artifact).await?;
+            let sources = store::provenance::sources(&mut transaction, &organization, artifact).await?;
             sources.listed.into_iter().find_map(|source| source.commit_sha)
         }
         None => None,

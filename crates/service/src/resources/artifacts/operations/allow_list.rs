@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
+use crate::engine::not_found;
 use crate::http::json::{Contents, Sent};
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::response::created;
 use crate::identity::access::{Administer, Admitted};
-use crate::resources::declared::declared;
-use crate::resources::not_found;
 use model::{EnvironmentName, Fingerprint, Text, UnknownFields};
 use rules::notification::{Cause, CauseKind};
 use store::approvals::allow_list::NewAllowance;
@@ -63,7 +63,7 @@ pub(crate) async fn allow_artifact(
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    if !store::approvals::environment_exists(transaction, &organization, name).await? {
+    if !store::environments::exists(transaction, &organization, name).await? {
         return Err(not_found::environment(name));
     }
     let open = store::approvals::allow_list::get(transaction, &organization, name, artifact).await?;

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use store::artifacts::flows;
-use store::artifacts::image_indexes;
-use store::policies::facts;
+use store::image_indexes;
+use store::policies::evidence;
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -27,7 +27,7 @@ use rules::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use rules::verdict::evaluate_artifact;
 use store::Transaction;
 use store::artifacts::flows::AssertedFlow;
-use store::artifacts::image_indexes::related;
+use store::image_indexes::related;
 
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
@@ -188,12 +188,10 @@ pub(crate) async fn assert_artifact(
         let name = environment.as_str();
         policies =
             site.policies.of(&mut transaction, &organization, [name]).await?.remove(name).unwrap_or_default();
-        if policies.is_empty()
-            && !store::approvals::environment_exists(&mut transaction, &organization, name).await?
-        {
+        if policies.is_empty() && !store::environments::exists(&mut transaction, &organization, name).await? {
             return Err(Problem::field(ENVIRONMENT, &format!("environment \"{name}\" not found")));
         }
-        let mut lists = facts::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
+        let mut lists = evidence::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
     }
     if names.len() > MAX_POLICIES {
@@ -205,7 +203,7 @@ pub(crate) async fn assert_artifact(
         policies.push(policy.ok_or_else(|| Problem::field(POLICY, &format!("policy \"{name}\" not found")))?);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
-    let mut evidence = facts::read(&mut transaction, &organization, &wanted, &needs).await?;
+    let mut evidence = evidence::read(&mut transaction, &organization, &wanted, &needs).await?;
     let mut evidence = evidence.remove(&artifact).unwrap_or_default();
     if let Some(flow) = flow {
         evidence.retain_flow(flow);

@@ -12,15 +12,15 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::check_limit;
 use crate::engine::guard::{self, Evaluating};
 use crate::engine::origin;
 use crate::http::json;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Attest};
-use crate::resources::declared::check_limit;
 use model::{Fingerprint, FlowName, ImageIndex};
 use rules::notification::{Cause, CauseKind};
-use store::artifacts::image_indexes::related;
+use store::image_indexes::related;
 use store::quotas::Created;
 
 /// An image index.
@@ -68,8 +68,7 @@ pub(crate) async fn record_image_index(
     let now = app.site.now();
     let transaction = &mut evaluating.transaction;
     // The new index replaces the oldest of those whose evidence counts for a manifest.
-    let before =
-        store::artifacts::image_indexes::listed_manifests(transaction, &organization, &changed).await?;
+    let before = store::image_indexes::listed_manifests(transaction, &organization, &changed).await?;
     let (mut evaluating, _) =
         origin::check(evaluating, &caller, &organization, &flow, None, None, &changed).await?;
     let transaction = &mut evaluating.transaction;
@@ -79,15 +78,8 @@ pub(crate) async fn record_image_index(
         store::flows::create(transaction, &organization, flow.as_str(), caller.token, now).await?;
     }
     let mut status = StatusCode::OK;
-    if store::artifacts::image_indexes::insert(
-        transaction,
-        &organization,
-        &index,
-        flow.as_str(),
-        &caller.name,
-        now,
-    )
-    .await?
+    if store::image_indexes::insert(transaction, &organization, &index, flow.as_str(), &caller.name, now)
+        .await?
     {
         status = StatusCode::CREATED;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };

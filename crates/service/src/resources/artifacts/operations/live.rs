@@ -45,8 +45,7 @@ pub(crate) async fn live_artifacts(
     let running = store::artifacts::live::list(&mut transaction, &organization, repository.id).await?;
     let fingerprints = running.iter().map(|running| running.fingerprint).collect();
     let conflicts =
-        store::artifacts::provenance::numbers_of_conflicts(&mut transaction, &organization, &fingerprints)
-            .await?;
+        store::provenance::numbers_of_conflicts(&mut transaction, &organization, &fingerprints).await?;
     let mut artifacts =
         store::artifacts::live::built(&mut transaction, &organization, repository.id, fingerprints).await?;
     drop(transaction);

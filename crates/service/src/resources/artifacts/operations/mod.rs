@@ -12,14 +12,14 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
+use crate::engine::artifact_details::{
+    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RunningIn, UNKNOWN_COMMIT,
+};
+use crate::engine::not_found;
 use crate::http::hex_prefix::HexPrefix;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::artifacts::details::{
-    ArtifactEvent, ArtifactHistory, FlowArtifact, KnownArtifacts, RunningIn, UNKNOWN_COMMIT,
-};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::{Fingerprint, FlowName, RelatedDigests, RepositoryName, TrailName};
 use store::Transaction;
@@ -109,9 +109,10 @@ pub(crate) async fn list_artifacts(
 )]
 pub(crate) async fn get_artifact(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, prefix), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<ArtifactDetails>, Problem> {
+    let (flow, prefix) = rest;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let prefix: HexPrefix = Problem::parse("fingerprint", &prefix)?;
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;
@@ -146,9 +147,10 @@ pub(crate) async fn get_artifact(
 )]
 pub(crate) async fn get_artifacts_of_commit(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, prefix), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<ArtifactDetails>>, Problem> {
+    let (flow, prefix) = rest;
     let flow: FlowName = Problem::parse("flow_name", &flow)?;
     let prefix: HexPrefix = Problem::parse("commit_sha", &prefix)?;
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;

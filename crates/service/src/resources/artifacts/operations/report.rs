@@ -18,7 +18,7 @@ use crate::identity::access::{Admitted, Attest};
 use model::{FlowName, ReportedArtifact};
 use rules::notification::{Cause, CauseKind};
 use store::artifacts::reported::NewReport;
-use store::repositories::Reporter;
+use store::repositories::RepositorySource;
 
 /// The response to the report of an artifact.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -73,7 +73,7 @@ pub(crate) async fn report_artifact(
         origin::check(evaluating, &caller, &organization, &flow, repository, Some(&commit), &artifacts)
             .await?;
     let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
-    let reporter = Reporter {
+    let reporter = RepositorySource {
         organization: &organization,
         flow: flow.as_str(),
         reported_by: &caller.name,

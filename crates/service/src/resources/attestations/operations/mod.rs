@@ -8,10 +8,10 @@ use axum::http::Uri;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::{Fingerprint, FlowName, Pagination, ShortText, TrailName};
 use store::attestations::Attestation;
@@ -102,9 +102,10 @@ pub(crate) async fn get_attestation(
 )]
 pub(crate) async fn get_attestations_in_trail(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, trail, name), .. }: Admitted<Read, (FlowName, TrailName, String)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, TrailName, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
+    let (flow, trail, name) = rest;
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
@@ -136,12 +137,10 @@ pub(crate) async fn get_attestations_in_trail(
 )]
 pub(crate) async fn get_attestations_of_artifact(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, artifact, name), .. }: Admitted<
-        Read,
-        (FlowName, Fingerprint, String),
-    >,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, Fingerprint, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Vec<AttestationDetails>>, Problem> {
+    let (flow, artifact, name) = rest;
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::http::Uri;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::EnvironmentName;
 use store::environments::reporters::ListedAgent;

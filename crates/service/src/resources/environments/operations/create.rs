@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::{check_limit, declared};
 use crate::engine::guard::Evaluating;
 use crate::http::json;
 use crate::http::problem::Problem;
 use crate::http::response::created;
 use crate::identity::access::{Admitted, Create};
-use crate::resources::declared::{check_limit, declared};
 use model::{EnvironmentName, Text, UnknownFields};
 use rules::snapshot::report::Kind;
 use store::quotas::Created;

@@ -5,11 +5,11 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::engine::selected_snapshot::{Content, SelectedSnapshot};
 use crate::http::blocking::compute;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::environments::selected_snapshot::{Content, SelectedSnapshot};
 use crate::site::Site;
 use model::{EnvironmentSnapshot, Fingerprint, Timestamp};
 use rules::snapshot::report::Pod;

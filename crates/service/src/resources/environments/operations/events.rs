@@ -9,11 +9,11 @@ use axum::http::Uri;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
+use crate::engine::selected_snapshot::environment;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::snapshot_interval::{EventsLimit, Interval};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::environments::selected_snapshot::environment;
 use crate::site::Site;
 use model::escape::Escaped;
 use model::reason::Reason;

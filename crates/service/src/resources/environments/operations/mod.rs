@@ -16,10 +16,10 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read, ReadEnvironment};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::{EnvironmentName, Timestamp};
 use rules::compliance::Compliance;

@@ -10,13 +10,13 @@ use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::check_limit;
 use crate::engine::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
 use crate::http::blocking::compute;
 use crate::http::body;
 use crate::http::json;
 use crate::http::problem::Problem;
 use crate::identity::access::{Admitted, Caller, Report};
-use crate::resources::declared::check_limit;
 use model::reporter::{CLUSTER_HEADER, Sender};
 use model::{EnvironmentName, Fingerprint, Timestamp};
 use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict};

@@ -8,12 +8,12 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde::{Serialize, Serializer};
 
+use crate::engine::selected_snapshot::{Content, SelectedSnapshot};
 use crate::http::blocking::compute;
 use crate::http::links::Links;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, ReadEnvironment};
-use crate::resources::environments::selected_snapshot::{Content, SelectedSnapshot};
 use crate::site::Site;
 use model::owner::Owner;
 use model::reason::Reason;
@@ -131,9 +131,10 @@ pub(crate) struct FlowOfArtifact<'a> {
 )]
 pub(crate) async fn get_snapshot(
     State(site): State<Site>,
-    Admitted { organization, rest: (name, expression), .. }: Admitted<ReadEnvironment, (String, String)>,
+    Admitted { organization, rest, .. }: Admitted<ReadEnvironment, (String, String)>,
     uri: Uri,
 ) -> Result<Response, Problem> {
+    let (name, expression) = rest;
     let (environment, expression) =
         (Problem::parse("env_name", &name)?, Problem::parse("snapshot", &expression)?);
     let of = EnvironmentSnapshot { environment, expression };

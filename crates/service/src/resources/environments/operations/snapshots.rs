@@ -4,11 +4,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
+use crate::engine::selected_snapshot::environment;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::snapshot_interval::Interval;
 use crate::identity::access::{Admitted, Read};
-use crate::resources::environments::selected_snapshot::environment;
 use crate::site::Site;
 use model::{EnvironmentName, Timestamp};
 use rules::compliance::Compliance;

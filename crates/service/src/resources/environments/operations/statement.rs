@@ -4,11 +4,11 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde_json::{Value, json};
 
+use crate::engine::selected_snapshot::SelectedSnapshot;
 use crate::http::blocking::compute;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::environments::selected_snapshot::SelectedSnapshot;
 use crate::site::Site;
 use model::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT_V1};
 use model::reason::Reason;
@@ -29,9 +29,10 @@ use rules::policy::PolicyVersion;
 )]
 pub(crate) async fn export_statement(
     State(site): State<Site>,
-    Admitted { organization, rest: (name, expression), .. }: Admitted<Read, (String, String)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (String, String)>,
     uri: Uri,
 ) -> Result<axum::Json<Envelope>, Problem> {
+    let (name, expression) = rest;
     let (environment, expression) =
         (Problem::parse("env_name", &name)?, Problem::parse("snapshot", &expression)?);
     let of = EnvironmentSnapshot { environment, expression };

@@ -9,8 +9,8 @@ use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::table;
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::EnvironmentLinks;
+use crate::layout::session::OrganizationPage;
 use crate::resources::environments::operations::agents;
-use crate::resources::sessions::session::OrganizationPage;
 use crate::site::PageSite;
 
 pub(crate) async fn page(

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
+use crate::engine::selected_snapshot::Content;
 use crate::http::blocking::compute;
 use crate::http::parameters::Parameters;
 use crate::http::problem::Problem;
@@ -16,14 +17,13 @@ use crate::layout::parts::layout::{self, Alternate, Navigation};
 use crate::layout::parts::pagination;
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::snapshot::{comparison_form, facts, status_badge};
-use crate::layout::parts::table::verdict;
 use crate::layout::parts::urls::{EnvironmentLinks, digest_link};
+use crate::layout::session::OrganizationPage;
 use crate::resources::environments::pages::running::Verdicts;
 use crate::resources::environments::pages::snapshot_diff::{
     self, DiffPage, DiffRow, DiffSide, Difference, rows, total,
 };
-use crate::resources::environments::selected_snapshot::Content;
-use crate::resources::sessions::session::OrganizationPage;
+use crate::resources::environments::pages::table::verdict;
 use crate::site::PageSite;
 use model::Timestamp;
 use store::Transaction;

@@ -6,4 +6,5 @@ pub(crate) mod compare;
 pub(crate) mod environment;
 pub(crate) mod running;
 pub(crate) mod snapshot_diff;
+pub(crate) mod table;
 pub(crate) mod timeline;

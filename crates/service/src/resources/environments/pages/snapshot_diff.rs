@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
+use crate::engine::selected_snapshot::Artifacts;
 use crate::layout::parts::pagination::{Pagination, ROWS_PER_PAGE};
 use crate::resources::environments::pages::running::Verdicts;
-use crate::resources::environments::selected_snapshot::Artifacts;
 use model::Fingerprint;
 
 /// The most important difference of an artifact, in the order of the page.

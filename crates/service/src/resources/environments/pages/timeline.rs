@@ -13,10 +13,10 @@ use crate::layout::parts::pagination::{requested_page, snapshot_page};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::snapshot::{comparison_form, facts, status_badge};
 use crate::layout::parts::urls::{EnvironmentLinks, artifact_link};
+use crate::layout::session::OrganizationPage;
 use crate::resources::environments::pages::changes::{
     ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, by_snapshot,
 };
-use crate::resources::sessions::session::OrganizationPage;
 use crate::site::PageSite;
 use store::environments::timeline::{AvailableSnapshots, ReportGap, Snapshot};
 

@@ -8,11 +8,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
+use crate::engine::selected_snapshot;
 use crate::http::blocking::compute;
 use crate::http::json::{Contents, Sent};
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::environments::selected_snapshot;
 use model::reason::Reason;
 use model::{EnvironmentName, Fingerprint, PolicyName, Timestamp};
 use rules::compliance::{Compliance, ComplianceCounts};
@@ -138,9 +138,10 @@ pub(crate) async fn check_policy(
     after.push(Arc::new(candidate));
     let needs = Needs::new(before.iter().chain(&after).map(|policy| &**policy));
     let artifacts = groups.iter().flat_map(|group| group.digests.values().copied()).collect();
-    let evidence = store::policies::facts::read(&mut transaction, &organization, &artifacts, &needs).await?;
+    let evidence =
+        store::policies::evidence::read(&mut transaction, &organization, &artifacts, &needs).await?;
     let mut allowed =
-        store::policies::facts::allow_lists(&mut transaction, &organization, [name], &artifacts).await?;
+        store::policies::evidence::allow_lists(&mut transaction, &organization, [name], &artifacts).await?;
     let allowed = allowed.remove(name).unwrap_or_default();
     drop(transaction);
     let effect = move || {

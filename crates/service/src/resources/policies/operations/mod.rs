@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
 use crate::engine::queue;
 use crate::http::form::{Form, Parts};
@@ -16,7 +17,6 @@ use crate::http::json;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Administer, Admitted, Read};
-use crate::resources::declared::declared;
 use crate::site::Site;
 use model::{PolicyName, PolicySummary, Text};
 use rules::notification::{Cause, CauseKind};

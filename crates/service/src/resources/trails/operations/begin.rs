@@ -8,22 +8,22 @@ use serde::Deserialize;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::{check_limit, declared};
 use crate::engine::guard::{self, Evaluating};
 use crate::engine::origin;
 use crate::http::form::Form;
 use crate::http::json;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::response::created;
+use crate::http::template_file;
 use crate::identity::access::{Admitted, Attest};
-use crate::resources::declared::{check_limit, declared};
-use crate::resources::flows::template_file;
 use model::{
     AnyJson, FlowName, FreeForm, GitCommit, RepositoryInfo, Text, TrailName, UnknownFields, UrlText,
     unknown_fields,
 };
 use rules::notification::{Cause, CauseKind};
 use store::quotas::Created;
-use store::repositories::Reporter;
+use store::repositories::RepositorySource;
 use store::trails::writes::NewTrail;
 
 /// A trail to be begun.
@@ -99,7 +99,7 @@ pub(crate) async fn begin_trail(
     let repository = match &sent.repo_info {
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
-            let reporter = Reporter { organization: &organization, flow, reported_by, owned: &owned };
+            let reporter = RepositorySource { organization: &organization, flow, reported_by, owned: &owned };
             Some(store::repositories::record(transaction, reporter, named, at).await?)
         }
         None => None,

@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::http::Uri;
 use serde::Serialize;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
-use crate::resources::not_found;
 use crate::site::Site;
 use model::{Fingerprint, FlowName, Page, Pagination, TrailEvent, TrailName};
 use store::attestations::lists::AttestationSummary;
@@ -90,9 +90,10 @@ pub(crate) async fn list_trails(
 )]
 pub(crate) async fn get_trail(
     State(site): State<Site>,
-    Admitted { organization, rest: (flow, name), .. }: Admitted<Read, (FlowName, TrailName)>,
+    Admitted { organization, rest, .. }: Admitted<Read, (FlowName, TrailName)>,
     uri: Uri,
 ) -> Result<axum::Json<Trail>, Problem> {
+    let (flow, name) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
     let found = FoundTrail::find(&site, &mut transaction, &organization, flow.as_str(), name.as_str());

@@ -17,6 +17,7 @@ use serde::de::value::{Error as UnknownVariant, StrDeserializer};
 
 use crate::app::App;
 use crate::engine::audit::Audit;
+use crate::engine::declared::check_limit;
 use crate::engine::guard::Evaluating;
 use crate::engine::origin;
 use crate::http::form::{Form, Parts};
@@ -24,7 +25,6 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Attest};
 use crate::resources::attestations::operations::attest::data::{AttestationData, DATA};
 use crate::resources::attestations::operations::attest::form::AttestationForm;
-use crate::resources::declared::check_limit;
 use model::{
     AttestationFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields, JunitFields,
     PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
@@ -96,12 +96,10 @@ impl PathType {
 )]
 pub(crate) async fn attest(
     State(app): State<App>,
-    Admitted { organization, rest: (flow, trail, kind), caller, .. }: Admitted<
-        Attest,
-        (FlowName, TrailName, String),
-    >,
+    Admitted { organization, rest, caller, .. }: Admitted<Attest, (FlowName, TrailName, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let (flow, trail, kind) = rest;
     let path_type = PathType::parse(&kind)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let form = Form::read(&app, &organization, parts, request).await?;

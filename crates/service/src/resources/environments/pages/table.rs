@@ -2,14 +2,12 @@
 
 use maud::{Markup, html};
 
+use crate::layout::parts::environment_status::verdict_reason;
 use crate::layout::parts::escape::{image_name, text};
 use crate::layout::parts::format::{compliance_badge, count, short_digest, timestamp, timestamp_with_age};
 use crate::resources::environments::pages::running::{RunningPage, RunningRow, Verdicts};
 use model::escape::Escaped;
-use model::reason::Reason;
 use model::{Fingerprint, Timestamp};
-use rules::compliance::Compliance;
-use rules::environment_status::Verdict;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'a> {
@@ -104,22 +102,6 @@ pub(crate) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: 
     html! { (compliance_badge(compliance)) span.reason { (text(&verdict_reason(verdicts.stored.get(artifact), compliance, missing))) } }
 }
 
-/// The reason of a verdict. Without a stored verdict it is `missing`, or that there is no policy if `missing` is empty.
-pub(crate) fn verdict_reason(stored: Option<&Verdict>, shown: Compliance, missing: &str) -> String {
-    match stored {
-        None if !missing.is_empty() => missing.to_owned(),
-        Some(Verdict { compliance: Compliance::NonCompliant, reasons, .. }) => Reason::join(reasons, "; "),
-        Some(Verdict { compliance: Compliance::Compliant, .. }) if shown != Compliance::Compliant => {
-            "was compliant; not confirmed since".to_owned()
-        }
-        Some(Verdict { compliance: Compliance::Compliant, is_allowed: true, reasons }) => {
-            format!("on the allow-list; {}", Reason::join(reasons, "; "))
-        }
-        Some(Verdict { compliance: Compliance::Compliant, .. }) => "meets the policy".to_owned(),
-        _ => "the environment has no policy".to_owned(),
-    }
-}
-
 /// The number of rows, and which page this is.
 pub(crate) fn row_count(page: &RunningPage) -> String {
     let total = count(page.total, "row", "rows");
@@ -130,6 +112,9 @@ pub(crate) fn row_count(page: &RunningPage) -> String {
 mod tests {
     use super::*;
     use model::reason::Code;
+    use model::reason::Reason;
+    use rules::compliance::Compliance;
+    use rules::environment_status::Verdict;
 
     #[test]
     fn reason_explains_the_verdict() {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::program::{Outcome, supercargo};
 use crate::service::bootstrap;
-use crate::service::evidence::log::{KEY, OTHER_KEY, PUBLIC_KEY};
+use crate::service::records::log::{KEY, OTHER_KEY, PUBLIC_KEY};
 use crate::service::report;
 use crate::service::rules::policies::{attach, put, run};
 use crate::service::{
@@ -227,7 +227,7 @@ async fn statement_is_valid_for_other_implementations() {
         let line = format!("export prod --output {}/statement", folder.path().display());
         service.program(READER, &line).await.expect(0, &[]);
         let ours = offline(folder.path(), &format!("verify statement --key {public} -o json")).await;
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/service/evidence/in_toto_verify.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/service/records/in_toto_verify.py");
         let theirs =
             Command::new(&python).args([script, "statement", public]).current_dir(folder.path()).output();
         let theirs = theirs.unwrap();

@@ -15,7 +15,7 @@ pub(crate) async fn require_flow(
     organization: &str,
     flow: &FlowName,
 ) -> Result<(), Problem> {
-    if store::approvals::flow_exists(transaction, organization, flow.as_str()).await? {
+    if store::flows::exists(transaction, organization, flow.as_str()).await? {
         Ok(())
     } else {
         Err(Problem::not_found(format!("flow \"{flow}\" not found")))

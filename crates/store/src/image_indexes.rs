@@ -109,10 +109,10 @@ pub async fn names(
     organization: &str,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<(Fingerprint, String)>, Error> {
-    let mut names = crate::artifacts::provenance::names(transaction, organization, artifacts).await?;
+    let mut names = crate::provenance::names(transaction, organization, artifacts).await?;
     let mut others = artifacts.clone();
     others.retain(|artifact| names.iter().all(|(named, _)| named != artifact));
     let others = related(&listed_manifests(transaction, organization, &others).await?).collect();
-    names.extend(crate::artifacts::provenance::names(transaction, organization, &others).await?);
+    names.extend(crate::provenance::names(transaction, organization, &others).await?);
     Ok(names)
 }

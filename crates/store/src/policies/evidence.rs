@@ -10,11 +10,11 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use crate::approvals::ApprovalContent;
-use crate::artifacts::image_indexes::related;
 use crate::database::columns::{Json, Micros, json};
 use crate::database::from_row::all_from_rows;
 use crate::database::rows::{Bytes, Id, converted, flag};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
+use crate::image_indexes::related;
 use crate::{Error, Transaction};
 use model::{ComplianceState, EnvironmentName, Fingerprint, GitCommit, JunitResult, Timestamp};
 use rules::ownership::Pattern;
@@ -94,7 +94,7 @@ pub async fn read(
     needs: &Needs<'_>,
 ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
     let listed = if needs.related && (needs.approvals || !needs.latest.is_empty()) {
-        crate::artifacts::image_indexes::listed_manifests(transaction, organization, artifacts).await?
+        crate::image_indexes::listed_manifests(transaction, organization, artifacts).await?
     } else {
         Vec::new()
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use store::artifacts::image_indexes;
+use store::image_indexes;
 use store::policies::evaluation_queue;
 use store::policies::verdicts;
 
@@ -18,7 +18,7 @@ use rules::environment_status::{EnvironmentStatus, Expiry, Requirements};
 use rules::notification::Cause;
 use rules::policy::facts::Evidence;
 use store::Error;
-use store::artifacts::image_indexes::related;
+use store::image_indexes::related;
 use store::policies::verdicts::{ExpiryChange, GovernedArtifact, GovernedEnvironment, StatusChange};
 
 impl Evaluating<'_> {

@@ -39,7 +39,7 @@ impl Evaluating<'_> {
         if is_unchanged {
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
-        let mut all = store::policies::facts::artifacts_of_trail(
+        let mut all = store::policies::evidence::artifacts_of_trail(
             &mut self.transaction,
             organization,
             trail,

@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_for_all, for_all, insert};
-use crate::repositories::{RecordedRepository, Reporter};
+use crate::repositories::{RecordedRepository, RepositorySource};
 use crate::{Error, Transaction};
 use model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
 use rules::ownership::Ownership;
@@ -19,7 +19,7 @@ use rules::ownership::Ownership;
 #[derive(Debug, Clone, Copy)]
 pub struct ArtifactOrigin<'a> {
     /// The flow and the token.
-    pub reporter: Reporter<'a>,
+    pub reporter: RepositorySource<'a>,
     pub named: &'a RepositoryInfo,
     pub commit: Option<&'a GitCommit>,
     /// The URL of a page about the commit.
@@ -119,7 +119,7 @@ pub async fn record(
         is_conflict!(),
         " AND c.recorded_at = ? AND c.flow = ? AND c.organization = ? AND c.fingerprint IN (?)"
     );
-    let Reporter { organization, flow, reported_by, owned } = origin.reporter;
+    let RepositorySource { organization, flow, reported_by, owned } = origin.reporter;
     let claimed = origin.named.url.as_ref().map(UrlText::as_str);
     let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
     let commit_sha = origin.commit.and_then(|commit| commit.sha1.as_deref());

@@ -7,7 +7,7 @@ use rules::ownership::Owned;
 use serde_json::json;
 use store::artifacts::reported::NewReport;
 use store::attestations::NewAttestation;
-use store::repositories::Reporter;
+use store::repositories::RepositorySource;
 use store::{DatabaseTimeouts, Store, Transaction};
 
 use crate::service::{Database, TestService, digest};
@@ -95,7 +95,7 @@ async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database
     }))
     .unwrap();
     let owned = Owned::default();
-    let reporter = Reporter { organization: "acme", flow: "cart", reported_by: "ci", owned: &owned };
+    let reporter = RepositorySource { organization: "acme", flow: "cart", reported_by: "ci", owned: &owned };
     let new = NewReport { reporter, trail: Some(trail), sent: &sent, commit: &sent.commit() };
     store::artifacts::reported::insert(&mut transaction, new, at(60)).await.unwrap();
     transaction.commit().await.unwrap();

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use sqlx::types::Uuid;
 
+use crate::engine::not_found;
 use crate::http::problem::Problem;
-use crate::resources::not_found;
 use crate::site::Site;
 use model::{EnvironmentName, EnvironmentSnapshot, Fingerprint, SnapshotExpression, Timestamp};
 use rules::compliance::Compliance;

@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::service::bootstrap;
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::rules::policies::{UNIT, attach, put as put_policy};
 use crate::service::support::browser::{Browser, assert_contains};
@@ -29,7 +29,8 @@ async fn send(service: &TestService, token: &str, path: &str, body: &Value) -> R
     Response::from_request(request.body(body.to_string())).await
 }
 
-async fn record(service: &TestService, (document, fingerprint): &(String, String)) -> Response {
+async fn record(service: &TestService, index: &(String, String)) -> Response {
+    let (document, fingerprint) = index;
     send(service, ATTESTER, "acme/cart", &json!({"document": document, "fingerprint": fingerprint})).await
 }
 

@@ -84,11 +84,10 @@ impl KnownArtifacts {
             known.get(artifact).is_some_and(|known| known.flows.iter().any(|flow| flow.report.is_some()))
         };
         let unnamed = artifacts.iter().filter(|artifact| !is_named(artifact)).copied().collect();
-        let mut images = store::artifacts::provenance::names(transaction, organization, &unnamed).await?;
+        let mut images = store::provenance::names(transaction, organization, &unnamed).await?;
         // The last of several names counts, in any order of rows.
         images.sort_unstable();
-        let listed =
-            store::artifacts::image_indexes::listed_manifests(transaction, organization, artifacts).await?;
+        let listed = store::image_indexes::listed_manifests(transaction, organization, artifacts).await?;
         Ok(Self { known, flows, images: images.into_iter().collect(), listed })
     }
 

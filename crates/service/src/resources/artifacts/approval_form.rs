@@ -21,7 +21,7 @@ use crate::layout::parts::format::{badge, timestamp};
 use crate::layout::parts::list::{MAX_LISTED, latest_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::{self, EnvironmentLinks};
-use crate::resources::sessions::session::OrganizationForm;
+use crate::layout::session::OrganizationForm;
 use crate::site::Site;
 use model::access::{Operation, Role};
 use model::{Approval, ApprovalItem, ApprovalState, EnvironmentName, Fingerprint, FlowName, Text};
