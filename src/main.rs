@@ -16,8 +16,8 @@ fn main() -> ExitCode {
 
 fn run() -> ExitCode {
     let cli = Cli::from_args();
-    let (format, verbosity) = cli.logging();
-    if let Err(error) = logs::start(format, verbosity) {
+    let (format, prefix, verbosity) = cli.logging();
+    if let Err(error) = logs::start(format, prefix, verbosity) {
         logs::fail(format, &error_causes::causes(&error), None);
         return Exit::Usage.into();
     }

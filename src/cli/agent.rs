@@ -37,7 +37,7 @@ use runtime::{error_causes, listener, signals};
 pub(crate) struct Agent {
     /// Report once and exit
     #[arg(long)]
-    once: bool,
+    pub(crate) once: bool,
     /// Environment to report to
     #[arg(long, value_name = "NAME")]
     environment: Option<EnvironmentName>,

@@ -30,7 +30,7 @@ use clap::builder::Resettable;
 use clap::error::ContextKind;
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use runtime::logs::{self, Format, Verbosity};
+use runtime::logs::{self, Format, Prefix, Verbosity};
 
 /// Reports the images running in a Kubernetes cluster to a compliance service.
 #[derive(Debug, Parser)]
@@ -169,7 +169,7 @@ impl Cli {
     }
 
     #[must_use]
-    pub fn logging(&self) -> (Format, Verbosity) {
+    pub fn logging(&self) -> (Format, Prefix, Verbosity) {
         let verbosity = match (self.logging.verbose, &self.command) {
             // The demo prints all results to stdout.
             #[cfg(feature = "service")]
@@ -179,7 +179,15 @@ impl Cli {
             (2, _) => Verbosity::Libraries,
             (3.., _) => Verbosity::Trace,
         };
-        (self.logging.log_format, verbosity)
+        let is_daemon = match self.command {
+            #[cfg(feature = "service")]
+            Command::Serve(_) | Command::Demo(_) => true,
+            Command::Agent(ref agent) => !agent.once,
+            _ => false,
+        };
+        let prefix =
+            if is_daemon || self.logging.verbose > 0 { Prefix::TimeAndLevel } else { Prefix::Warning };
+        (self.logging.log_format, prefix, verbosity)
     }
 
     /// Runs the command. Boxed, since each crate that awaits an async function compiles all of it again.

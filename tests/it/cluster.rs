@@ -145,7 +145,7 @@ fn overloaded_api_server_is_retried_until_the_timeout() {
     let outcome = once().args(DRY).cluster(&api).run();
     outcome.expect(
         0,
-        &[" WARN failed to list pods at the cluster scope: GET http://127.0.0.1", "429", "retrying in "],
+        &["warning: failed to list pods at the cluster scope: GET http://127.0.0.1", "429", "retrying in "],
     );
     assert_eq!(outcome.stdout, recorded_report());
 }

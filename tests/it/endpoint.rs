@@ -110,7 +110,7 @@ fn retry_sends_the_same_bytes_with_the_current_token_of_the_file() {
         .recorded_pods()
         .service(&endpoint)
         .run();
-    outcome.expect(0, &[" WARN ", "PUT http://127.0.0.1", "503", "retrying in ", "unchanged"]);
+    outcome.expect(0, &["warning: ", "PUT http://127.0.0.1", "503", "retrying in ", "unchanged"]);
     let requests = endpoint.requests();
     let tokens: Vec<_> = requests.iter().map(|s| s.headers["authorization"].to_str().unwrap()).collect();
     assert_eq!(tokens, ["Bearer first", "Bearer second", "Bearer second"]);

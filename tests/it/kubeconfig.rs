@@ -60,7 +60,7 @@ fn insecure_kubeconfig_is_warned_about_and_rejected_with_strict() {
     let elsewhere = kubeconfig(&elsewhere, None, &User::Anonymous);
     for (config, cause) in [(unverified, "insecure-skip-tls-verify"), (elsewhere, "plain http server")] {
         let outcome = once().args(DRY).kubeconfig(&config).run();
-        outcome.expect(0, &["WARN", "insecure kubeconfig: its ", cause, "20 artifacts"]);
+        outcome.expect(0, &["warning: insecure kubeconfig: its ", cause, "20 artifacts"]);
         let requests = tls.requests().len() + plain.requests().len();
         let rejected = once().args(DRY).args(["--strict"]).kubeconfig(&config).run();
         rejected.expect(2, &["insecure kubeconfig (--strict)", cause]);
@@ -69,7 +69,7 @@ fn insecure_kubeconfig_is_warned_about_and_rejected_with_strict() {
     let loopback = kubeconfig(&plain.url(), None, &User::Anonymous);
     let accepted = once().args(DRY).args(["--strict"]).kubeconfig(&loopback).run();
     accepted.expect(0, &["20 artifacts"]);
-    assert!(!accepted.stderr.contains("WARN"), "{accepted:#?}");
+    assert!(!accepted.stderr.contains("warning"), "{accepted:#?}");
 }
 
 #[test]

@@ -137,4 +137,12 @@ impl Outcome {
         assert!(!self.stderr.contains("panicked"), "{self:#?}");
         self
     }
+
+    /// Success, with these texts in the result.
+    pub fn expect_result(&self, texts: &[&str]) -> &Self {
+        for text in texts {
+            assert!(self.stdout.contains(text), "{text:?} is not in: {self:#?}");
+        }
+        self.expect(0, &[])
+    }
 }

@@ -43,6 +43,15 @@ pub enum Verbosity {
     Trace,
 }
 
+/// What a line of text has before its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// Time and level, for the logs of a daemon.
+    TimeAndLevel,
+    /// `warning` of a warning and nothing of others, for a person at a terminal.
+    Warning,
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("invalid RUST_LOG: expected a log filter such as \"supercargo=debug\"")]
 pub struct InvalidFilter(#[source] filter::ParseError);
@@ -52,7 +61,7 @@ pub struct InvalidFilter(#[source] filter::ParseError);
 /// # Errors
 ///
 /// [`InvalidFilter`] for an invalid `RUST_LOG`.
-pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> {
+pub fn start(format: Format, prefix: Prefix, verbosity: Verbosity) -> Result<(), InvalidFilter> {
     let filter = match std::env::var("RUST_LOG") {
         Ok(filter) if !filter.is_empty() => EnvFilter::builder().parse(filter).map_err(InvalidFilter)?,
         _ => EnvFilter::new(match verbosity {
@@ -68,7 +77,7 @@ pub fn start(format: Format, verbosity: Verbosity) -> Result<(), InvalidFilter> 
     let builder = builder.log_internal_errors(false);
     match format {
         Format::Json => builder.json().flatten_event(true).with_span_list(false).init(),
-        Format::Text => builder.with_ansi(is_colored(&io::stderr())).event_format(TextFormat).init(),
+        Format::Text => builder.with_ansi(is_colored(&io::stderr())).event_format(TextFormat(prefix)).init(),
     }
     Ok(())
 }
@@ -131,9 +140,9 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
     }
 }
 
-/// Text lines such as `2026-01-31T12:00:00.000000Z  WARN prod: …`. Messages of supercargo contain the values of
+/// Text lines such as `2026-01-31T12:00:00.000000Z  WARN prod: …` or `warning: …`. Messages of supercargo contain the values of
 /// their fields, but not of those of their spans, such as the request ID.
-struct TextFormat;
+struct TextFormat(Prefix);
 
 impl<S, N> FormatEvent<S, N> for TextFormat
 where
@@ -143,17 +152,20 @@ where
     fn format_event(&self, ctx: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let metadata = event.metadata();
         let level = *metadata.level();
-        SystemTime.format_time(&mut to)?;
-        if to.has_ansi_escapes() {
-            let color = match level {
-                Level::ERROR => "1;31",
-                Level::WARN => "1;33",
-                Level::INFO => "32",
-                _ => "2",
-            };
-            write!(to, " \x1b[{color}m{level:>5}\x1b[0m ")?;
-        } else {
-            write!(to, " {level:>5} ")?;
+        let (color, plain) = match level {
+            _ if !to.has_ansi_escapes() => ("", ""),
+            Level::ERROR => ("\x1b[1;31m", "\x1b[0m"),
+            Level::WARN => ("\x1b[1;33m", "\x1b[0m"),
+            Level::INFO => ("\x1b[32m", "\x1b[0m"),
+            _ => ("\x1b[2m", "\x1b[0m"),
+        };
+        match self.0 {
+            Prefix::TimeAndLevel => {
+                SystemTime.format_time(&mut to)?;
+                write!(to, " {color}{level:>5}{plain} ")?;
+            }
+            Prefix::Warning if level <= Level::WARN => write!(to, "{color}warning{plain}: ")?,
+            Prefix::Warning => {}
         }
         let is_own = |metadata: &Metadata<'_>| metadata.target().starts_with("supercargo");
         if is_own(metadata) {
@@ -181,12 +193,12 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn text_line_has_an_rfc_3339_timestamp_in_utc_a_level_and_a_message() {
+    fn lines(prefix: Prefix) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         let writer = file.try_clone().unwrap();
+        let format = TextFormat(prefix);
         let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(writer).event_format(TextFormat).finish();
+            tracing_subscriber::fmt().with_ansi(false).with_writer(writer).event_format(format).finish();
         tracing::subscriber::with_default(subscriber, || {
             tracing::warn!(environment = "prod", "prod: report failed");
             tracing::info!("stopped");
@@ -196,13 +208,24 @@ mod tests {
         let mut text = String::new();
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();
-        for (line, expected) in
-            text.lines().zip([" WARN prod: report failed", " INFO stopped", " INFO GET / request_id=42"])
-        {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn text_line_has_an_rfc_3339_timestamp_in_utc_a_level_and_a_message() {
+        let lines = lines(Prefix::TimeAndLevel);
+        let expected = [" WARN prod: report failed", " INFO stopped", " INFO GET / request_id=42"];
+        assert_eq!(lines.len(), expected.len());
+        for (line, expected) in lines.iter().zip(expected) {
             let (time, rest) = line.split_once(' ').unwrap();
             assert!(time.ends_with('Z') && time.parse::<jiff::Timestamp>().is_ok(), "{line}");
             assert_eq!(rest, expected);
         }
-        assert_eq!(text.lines().count(), 3);
+    }
+
+    #[test]
+    fn message_of_a_command_is_bare_and_a_warning_is_marked() {
+        let expected = ["warning: prod: report failed", "stopped", "GET / request_id=42"];
+        assert_eq!(lines(Prefix::Warning), expected);
     }
 }

@@ -5,6 +5,7 @@
 mod age;
 mod table;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::SystemTime;
 
@@ -53,6 +54,15 @@ impl Output {
         matches!(self.format, Format::Json | Format::Yaml)
     }
 
+    /// Prints the last line of a result, unless standard output has data.
+    pub(crate) fn conclude(&self, result: &str) -> Result<(), Failure> {
+        if self.is_data() {
+            tracing::info!("{result}");
+            return Ok(());
+        }
+        say(result)
+    }
+
     /// Prints the raw value, or its table.
     pub(crate) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();
@@ -89,6 +99,11 @@ fn is_invisible(c: char) -> bool {
 fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(value, options)
+}
+
+/// Prints the result of a command that has no table, in one line.
+pub(crate) fn say(result: impl Display) -> Result<(), Failure> {
+    write(&format!("{result}\n"))
 }
 
 /// Writes to standard output. Ignores a closed pipe.

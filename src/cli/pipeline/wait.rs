@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::Fingerprints;
-use crate::cli::output::{ago, now};
+use crate::cli::output::{ago, now, say};
 use crate::cli::values::{duration, interval};
 use client::wait::{ArtifactWait, RunningArtifact, UnmetArtifact, Until};
 use client::{Client, LiveArtifacts, Resource, seed};
@@ -97,8 +97,7 @@ impl Wait {
                         self.check_ambiguity(others)?;
                     }
                     if waiting.is_complete() {
-                        tracing::info!("{}", waiting.summary());
-                        return Ok(());
+                        return say(waiting.summary());
                     }
                     if has_changed {
                         let missing = waiting.missing().unwrap_or_default();

@@ -9,6 +9,7 @@ use super::common::{Requests, client};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{FileError, quoted};
+use crate::cli::output::say;
 use client::Resource;
 use model::Fingerprint;
 use model::escape::{Escaped, needs_escape};
@@ -69,8 +70,7 @@ impl Download {
         let written = fs::create_dir_all(output)
             .and_then(|()| write_atomically(&path, &file.content, Existing::Keep, Readers::Umask));
         written.map_err(|error| Failure::usage(FileError::Write(path.clone(), error)))?;
-        tracing::info!("saved {}, sha256:{sha256}", quoted(&path));
-        Ok(())
+        say(format_args!("saved {}, sha256:{sha256}", quoted(&path)))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
+use crate::cli::output::say;
 use crate::cli::read::client;
 use crate::cli::service::change::change;
 use client::{Operation, Resource};
@@ -60,7 +61,6 @@ impl Repository {
         let operation = operation.with("provider", provider.as_ref().map(Provider::as_str));
         change::<Value>(&client(&self.service)?, Method::PUT, &operation, None).await?;
         let done = if is_closed { "closed" } else { "reopened" };
-        tracing::info!("{done} the repository {repository}{}", at_provider(provider.as_ref()));
-        Ok(())
+        say(format_args!("{done} the repository {repository}{}", at_provider(provider.as_ref())))
     }
 }

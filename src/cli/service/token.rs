@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::Output;
+use crate::cli::output::say;
 use crate::cli::read::Format::{Ago, Text};
 use crate::cli::read::{Column, Common, client, fields, organization};
 use crate::cli::service::change::change;
@@ -122,8 +123,7 @@ impl Token {
                 let about = Resource::Named("token", token.as_str());
                 let operation = Operation::new(about, &["tokens", token.as_str()]);
                 change::<Value>(&client(service)?, Method::DELETE, &operation, None).await?;
-                tracing::info!("revoked the token {token}");
-                Ok(())
+                say(format_args!("revoked the token {token}"))
             }
         }
     }

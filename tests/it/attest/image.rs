@@ -159,7 +159,7 @@ fn index_is_recorded_before_the_attestation_and_404_is_a_warning() {
         with_layout(attest("r.xml --image-layout image").file("r.xml", PASSING)).service(server).run()
     };
     let server = Server::start(|_| Reply::json(201, "\"Creation Success\""));
-    run(&server).expect(0, &["attested unit-tests"]);
+    run(&server).expect_result(&["attested unit-tests"]);
     let requests = server.requests();
     let paths: Vec<_> = requests.iter().map(|request| request.path.as_str()).collect();
     let attestation = "/api/v2/attestations/acme/cart/trail/build-1/junit";
@@ -173,7 +173,9 @@ fn index_is_recorded_before_the_attestation_and_404_is_a_warning() {
             Reply::json(201, "\"Creation Success\"")
         }
     });
-    run(&older).expect(0, &["the service does not record image indexes", "attested unit-tests"]);
+    run(&older)
+        .expect(0, &["the service does not record image indexes"])
+        .expect_result(&["attested unit-tests"]);
     let denying = Server::start(|_| Reply::json(403, r#"{"message": "no"}"#));
     run(&denying).expect(3, &["image-index failed: 403 Forbidden: no"]);
     assert_eq!(denying.requests().len(), 1);
@@ -196,7 +198,7 @@ async fn image_of_buildah_is_compliant_under_each_of_its_digests() {
     let program = program.env("SUPERCARGO_BASE_URL", &service.base).env("SUPERCARGO_ORG", "acme");
     let program = program.env("SUPERCARGO_TOKEN", ADMIN);
     let outcome = tokio::task::spawn_blocking(|| program.run()).await.unwrap();
-    outcome.expect(0, &["attested unit-tests in cart/build-1"]);
+    outcome.expect_result(&["attested unit-tests in cart/build-1"]);
     assert_eq!(service.database.rows("SELECT compliance FROM environments").await, ["COMPLIANT"]);
     let platforms = "SELECT platform FROM image_manifests ORDER BY platform";
     assert_eq!(service.database.rows(platforms).await, ["linux/amd64", "linux/arm64/v8"]);

@@ -45,7 +45,7 @@ fn parts(server: &Server) -> Vec<(String, Vec<u8>)> {
 fn data_comes_first_and_a_single_file_is_attached_unchanged() {
     let server = accepting_service();
     let outcome = attest("r.xml").file("r.xml", PASSING).service(&server).run();
-    assert_eq!(outcome.expect(0, &["attested unit-tests in cart/build-1: 1 test: 1 passed"]).stdout, "");
+    assert_eq!(outcome.expect(0, &[]).stdout, "attested unit-tests in cart/build-1: 1 test: 1 passed\n");
     let parts = parts(&server);
     let [(data, json), (file, content)] = parts.as_slice() else { panic!("{parts:?}") };
     assert!(data.contains("name=\"data_json\""), "{data}");
@@ -66,7 +66,7 @@ fn several_files_are_attached_as_a_reproducible_archive() {
     let archive = || {
         let server = accepting_service();
         let program = attest("a a/../b.xml").file("a/one.xml", PASSING).file("a/b/two.xml", FAILING);
-        program.file("b.xml", PASSING).service(&server).run().expect(0, &["4 tests: 3 passed, 1 failed"]);
+        program.file("b.xml", PASSING).service(&server).run().expect_result(&["4 tests: 3 passed, 1 failed"]);
         let mut parts = parts(&server);
         let (file, content) = parts.pop().unwrap();
         assert!(file.contains("filename=\"junit-results.tar.gz\""), "{file}");
@@ -121,7 +121,11 @@ fn attachment_above_ten_million_bytes_is_rejected_before_the_request() {
 #[test]
 fn failed_tests_are_attested_and_set_the_exit_code() {
     let server = accepting_service();
-    attest("r.xml").file("r.xml", FAILING).service(&server).run().expect(0, &["2 tests: 1 passed, 1 failed"]);
+    attest("r.xml")
+        .file("r.xml", FAILING)
+        .service(&server)
+        .run()
+        .expect_result(&["2 tests: 1 passed, 1 failed"]);
     server.clear_requests();
     let outcome = attest("r.xml --fail-on-failures").file("r.xml", FAILING).service(&server).run();
     outcome.expect(9, &["attested unit-tests", "not all tests passed: 2 tests: 1 passed, 1 failed"]);
@@ -179,7 +183,12 @@ fn error_status_has_an_exit_code_and_transient_errors_are_retried() {
         0 => Reply::json(503, "{}").with("retry-after", "1"),
         _ => Reply::json(200, ""),
     });
-    attest("r.xml").file("r.xml", PASSING).service(&server).run().expect(0, &["retrying in", "attested"]);
+    attest("r.xml")
+        .file("r.xml", PASSING)
+        .service(&server)
+        .run()
+        .expect(0, &["retrying in"])
+        .expect_result(&["attested"]);
     let requests = server.requests();
     assert_eq!(requests[0].body.len(), requests[1].body.len());
     let skewed = Server::start(|_| Reply::json(401, "{}").with("date", "Sun, 06 Nov 1994 08:49:37 GMT"));
@@ -218,7 +227,7 @@ async fn attestation_creates_a_compliant_trail_and_foreign_tokens_are_denied() {
             let program = attest(&options).file("r.xml", content).env("SUPERCARGO_BASE_URL", &url);
             program.env("SUPERCARGO_ORG", "acme").env("SUPERCARGO_TOKEN", token).run()
         };
-        attest(PASSING, ADMIN).expect(0, &["attested"]);
+        attest(PASSING, ADMIN).expect_result(&["attested"]);
         attest(PASSING, STRANGER)
             .expect(3, &["hint: check that the token from", "belongs to the organization \"acme\""]);
     })

@@ -157,7 +157,7 @@ async fn deployment_is_reported_and_awaited_and_the_sidecar_sends_a_last_report(
     let waiting = deployment.wait('b', "");
     deployment.wait_for_request().await;
     deployment.roll_out('a', 'b');
-    waiting.await.unwrap().expect(0, &["does not run in prod", "1 artifact runs in prod"]);
+    waiting.await.unwrap().expect(0, &["does not run in prod"]).expect_result(&["1 artifact runs in prod"]);
     let log = deployment.finish_job(sidecar).await;
     assert!(!log.iter().any(|line| line.contains("warning")), "{log:#?}");
 
@@ -171,7 +171,7 @@ async fn deployment_is_reported_and_awaited_and_the_sidecar_sends_a_last_report(
 
     // The next deployment reports again.
     let sidecar = deployment.start_job(NEXT_JOB).await;
-    deployment.wait('b', "").await.unwrap().expect(0, &["1 artifact runs in prod"]);
+    deployment.wait('b', "").await.unwrap().expect_result(&["1 artifact runs in prod"]);
     deployment.roll_out('b', 'a');
     deployment.wait('b', "--gone").await.unwrap().expect(0, &[]);
     deployment.finish_job(sidecar).await;
@@ -226,7 +226,7 @@ async fn first_deployment_and_the_one_that_empties_the_namespace_are_reported() 
     sidecar.wait_for_reports("new_snapshot", 1).await;
     assert!(deployment.gate.last_accepted("prod").unwrap().pods.is_empty());
     deployment.cluster.add_all([cart('b', 1), cart('b', 2)]);
-    deployment.wait('b', "").await.unwrap().expect(0, &["1 artifact runs in prod"]);
+    deployment.wait('b', "").await.unwrap().expect_result(&["1 artifact runs in prod"]);
     deployment.finish_job(sidecar).await;
 
     let sidecar = deployment.start_job(NEXT_JOB).await;
@@ -272,7 +272,7 @@ async fn report_step_and_wait_step_work_without_a_sidecar() {
     deployment.wait('b', "--timeout 1s").await.unwrap().expect(7, &["does not run in prod"]);
     deployment.roll_out('a', 'b');
     report(JOB.1).await.unwrap().expect(0, &["prod: 2 artifacts reported, new snapshot"]);
-    deployment.wait('b', "").await.unwrap().expect(0, &["1 artifact runs in prod"]);
+    deployment.wait('b', "").await.unwrap().expect_result(&["1 artifact runs in prod"]);
     assert_eq!(deployment.gate.service().database.rows("SELECT pod FROM pod_runs").await.len(), 4);
     let is_stored = async || deployment.gate.stored_running_pods("prod").await == deployment.running_pods();
     let details = || format!("{:#?}", deployment.running_pods());

@@ -61,8 +61,7 @@ impl Environment {
         let result = format!("{name} is {}", Escaped(compliance));
         // A verdict that contradicts itself does not pass.
         if value.compliant && compliance == "COMPLIANT" {
-            tracing::info!("{result}");
-            return Ok(());
+            return self.common.output.conclude(&result);
         }
         Err(Failure::not_compliant(result))
     }

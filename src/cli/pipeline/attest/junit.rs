@@ -127,10 +127,11 @@ impl Junit {
         let Some(client) = client else { return self.print(&attestation, &found, &facts) };
         self.send(&client, &attestation, &image, found.attachment.take()).await?;
         let Self { name, flow, trail, .. } = self;
-        tracing::info!("attested {} in {flow}/{trail}: {}", Escaped(name.as_str()), summary(&total));
+        let result = format!("attested {} in {flow}/{trail}: {}", Escaped(name.as_str()), summary(&total));
         if self.output.is_data() {
             self.print(&attestation, &found, &facts)?;
         }
+        self.output.conclude(&result)?;
         let is_passing = verdict::passes(&attestation.own.junit_results) && found.mismatches.is_empty();
         if self.fail_on_failures && !is_passing {
             let more = found.mismatches.iter().map(|(_, mismatch)| mismatch.declared - mismatch.counted);

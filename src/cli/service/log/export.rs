@@ -40,6 +40,7 @@ impl Export {
         let end = end.await?;
         write_line(&mut output, &end).map_err(failed)?;
         output.flush().map_err(failed)?;
+        // Not on stdout, which may be the file.
         tracing::info!("exported {entries} entries to {}", quoted(path));
         Ok(())
     }

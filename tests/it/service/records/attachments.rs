@@ -81,7 +81,7 @@ async fn command_saves_the_file_in_the_directory_only(database: Database) {
         service.program(token, &format!("download attestation {id} --output {}", output.display())).await
     };
     let plain = attested(&service, Some("junit.xml")).await;
-    download(READER, &plain).await.expect(0, &["saved \"", "junit.xml\", sha256:5c14"]);
+    download(READER, &plain).await.expect_result(&["saved \"", "junit.xml\", sha256:5c14"]);
     download(READER, &plain).await.expect(2, &["failed to write", "junit.xml", "File exists"]);
     let mut names = vec!["junit.xml".to_owned()];
     for name in ["../evil", "/etc/passwd", "..", ".bashrc", "a\\b", "\u{202e}lmx.exe"] {
