@@ -70,7 +70,9 @@ fn wait_succeeds_when_all_artifacts_run_in_the_environment() {
 
     // Without an environment, one running anywhere is enough.
     let server = service_with(both);
-    run(&server, "--fingerprint ONE --fingerprint TWO").expect(0, &["runs nowhere", "2 artifacts run\n"]);
+    run(&server, "--fingerprint ONE --fingerprint TWO")
+        .expect(0, &["runs nowhere"])
+        .expect_result(&["2 artifacts run\n"]);
 }
 
 #[test]
@@ -86,7 +88,7 @@ fn wait_gone_succeeds_when_no_artifact_runs_any_more() {
         .expect_result(&["1 artifact no longer runs\n"]);
     let server = service_with(vec![|| Reply::json(200, live(&[('a', "dev"), ('b', "prod")]))]);
     run(&server, "--gone --fingerprint ONE --environment prod")
-        .expect(0, &["1 artifact does not run in prod, and did not at the first query"]);
+        .expect_result(&["1 artifact does not run in prod, and did not at the first query"]);
 }
 
 #[test]
