@@ -45,7 +45,7 @@ const VARIABLES: [(&str, &str, &str); 11] = [
     (
         "`HTTPS_PROXY`, `ALL_PROXY`",
         "client commands",
-        "Proxy for the service and the API server; never used for plain http",
+        "Proxy for the service, and the first one for the API server; never used for plain http",
     ),
     ("`NO_PROXY`", "client commands", "Hosts to reach without the proxy, separated by commas; `*` for all"),
     ("`RUST_LOG`", "all commands", "Log filter such as `supercargo=debug`; overrides `-v`"),

@@ -1,11 +1,55 @@
 //! Connections to an API server: kubeconfigs, certificates, tokens, proxies.
 
-use crate::fake::kube::{User, fixture, kubeconfig, protobuf, recorded};
+use serde_json::{Value, json};
+
+use crate::fake::kube::{User, base64, fixture, kubeconfig, protobuf, recorded};
 use crate::fake::pki::Authority;
-use crate::fake::{Reply, Server};
+use crate::fake::{Request, Server};
 use crate::program::{Program, once, recorded_report};
 
 const DRY: [&str; 3] = ["--dry-run", "--environment", "prod"];
+
+/// An API server that records the credentials of requests, and its authority.
+fn recording() -> (Authority, Server) {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.host("api").server(), recorded);
+    (authority, api)
+}
+
+/// A kubeconfig with this user, whose files are relative to it.
+fn with_user(api: &Server, authority: &Authority, user: &Value) -> Value {
+    let config = kubeconfig(&api.url(), Some(&authority.pem()), &User::Anonymous);
+    let mut config: Value = serde_json::from_str(&config).unwrap();
+    config["users"][0]["user"] = user.clone();
+    config
+}
+
+/// Runs once with a kubeconfig, and returns the last request.
+#[track_caller]
+fn last_request(api: &Server, program: Program, config: &str) -> Request {
+    program.args(DRY).kubeconfig(config).run().expect(0, &["20 artifacts"]);
+    api.requests().pop().unwrap()
+}
+
+fn bearer(request: &Request) -> Option<&str> {
+    request.headers.get("authorization").map(|value| value.to_str().unwrap())
+}
+
+/// A plugin that runs this script.
+fn plugin(script: &str) -> Value {
+    json!({ "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", script],
+        "interactiveMode": "IfAvailable",
+    }})
+}
+
+/// A script that prints this status.
+fn printing(status: &Value) -> String {
+    let credential = json!({ "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status });
+    format!("cat <<'END'\n{credential}\nEND\n")
+}
 
 #[test]
 fn token_is_sent_over_tls_to_a_trusted_api_server() {
@@ -91,30 +135,6 @@ fn credential_plugin_does_not_inherit_variables_of_this_program() {
 }
 
 #[test]
-fn proxy_variable_is_used_unless_no_proxy_lists_the_cluster() {
-    let authority = Authority::new();
-    let api = Server::start_tls(authority.server(None), recorded);
-    // This proxy rejects CONNECT: the request is enough.
-    let proxy = Server::start(|_| Reply::text(502, "no way"));
-    let with = |program: Program| {
-        program
-            .args(DRY)
-            .kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Anonymous))
-            .env("HTTPS_PROXY", &proxy.url().replace("http://", "http://user:pr0xy-pass@"))
-    };
-    let through = with(once()).args(["--timeout", "3s"]).run();
-    through.expect(8, &["failed to list pods"]);
-    assert!(!through.stderr.contains("pr0xy-pass"), "{through:#?}");
-    assert_eq!(proxy.requests()[0].method, "CONNECT");
-    assert!(proxy.requests()[0].headers.contains_key("proxy-authorization"));
-    assert!(api.requests().is_empty());
-
-    for no_proxy in ["example.com,127.0.0.0/8", "*"] {
-        with(once()).env("NO_PROXY", no_proxy).run().expect(0, &[]);
-    }
-}
-
-#[test]
 fn unusable_kubeconfig_is_named() {
     for (program, texts) in [
         (once(), &["no cluster is configured", "--kubeconfig", "~/.kube/config"][..]),
@@ -180,13 +200,6 @@ fn kubeconfig_is_found_like_kubectl_does() {
 }
 
 #[test]
-fn invalid_no_proxy_is_rejected() {
-    let config = kubeconfig("https://127.0.0.1:1", None, &User::Anonymous);
-    let program = once().args(DRY).kubeconfig(&config).env("HTTPS_PROXY", "http://127.0.0.1:1");
-    program.env("NO_PROXY", "localhost,").run().expect(2, &["NO_PROXY", "empty entry"]);
-}
-
-#[test]
 fn plain_http_server_at_an_https_url_is_explained() {
     let api = Server::start(recorded);
     let config = kubeconfig(&api.url().replace("http:", "https:"), None, &User::Anonymous);
@@ -225,4 +238,237 @@ fn kubectl_conventions_in_kubeconfigs_are_supported() {
     assert_ne!(config, with_file);
     program().kubeconfig(&with_file).file("token", "t0ken-of-file\n").run().expect(0, &["20 artifacts"]);
     assert_eq!(api.requests().last().unwrap().headers["authorization"], "Bearer t0ken-of-file");
+}
+
+#[test]
+fn empty_values_of_a_kubeconfig_are_unset() {
+    let (authority, api) = recording();
+    let user = json!({
+        "token": "T", "tokenFile": "", "username": "", "password": "", "client-certificate": "",
+        "client-certificate-data": "", "client-key": "", "client-key-data": "", "as": "", "as-uid": "",
+        "as-groups": null, "as-user-extra": null, "exec": null, "auth-provider": null,
+    });
+    let mut config = with_user(&api, &authority, &user);
+    let cluster = json!({
+        "server": api.url(), "certificate-authority": "ca.pem", "certificate-authority-data": "",
+        "tls-server-name": "", "proxy-url": "", "insecure-skip-tls-verify": null, "extensions": null,
+    });
+    config["clusters"][0]["cluster"] = cluster;
+    // Entries of other contexts may be incomplete.
+    config["contexts"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({ "name": "other", "context": { "namespace": "x" } }));
+    config["users"].as_array_mut().unwrap().push(json!({ "name": "other", "user": null }));
+    config["preferences"] = Value::Null;
+    let request = last_request(&api, once().file("ca.pem", authority.pem()), &config.to_string());
+    assert_eq!(bearer(&request), Some("Bearer T"));
+    let nulls = config.to_string().replace(r#":"""#, ":null");
+    let request = last_request(&api, once().file("ca.pem", authority.pem()), &nulls);
+    assert_eq!(bearer(&request), Some("Bearer T"));
+}
+
+/// The lines of a YAML block, indented.
+fn block(text: &str) -> String {
+    let digits: Vec<_> = text.as_bytes().chunks(64).map(|line| str::from_utf8(line).unwrap()).collect();
+    format!("\n        {}\n", digits.join("\n        "))
+}
+
+#[test]
+fn base64_with_line_breaks_and_repeated_keys_are_read() {
+    let (authority, api) = recording();
+    let data = base64(authority.pem());
+    let twice = base64(&data);
+    for authorities in [
+        format!("|{}", block(&data)),
+        format!("|-{}", block(&data)),
+        format!("\"{}\\n{}\"\n", &data[..64], &data[64..]),
+        format!("!!binary |{}", block(&data)),
+        format!("!!binary |{}", block(&twice)),
+        format!("!!binary {twice}\n"),
+        format!("{data}\n      certificate-authority-data: {data}\n"),
+    ] {
+        let config = format!(
+            "apiVersion: v1\nkind: Config\nkind: Config\ncurrent-context: other\ncurrent-context: test
+clusters:
+  - name: test
+    cluster:
+      server: {}
+      certificate-authority-data: {authorities}users:
+  - {{name: test, user: {{token: stale, token: fresh}}}}
+contexts:
+  - {{name: test, context: {{cluster: test, user: test}}}}
+---
+a second document
+",
+            api.url()
+        );
+        let request = last_request(&api, once(), &config);
+        assert_eq!(bearer(&request), Some("Bearer fresh"), "{config}");
+    }
+    let with_bom = [b"\xef\xbb\xbf", with_user(&api, &authority, &json!({})).to_string().as_bytes()].concat();
+    once().args(DRY).file("config", with_bom).env("KUBECONFIG", "config").run().expect(0, &["20 artifacts"]);
+    let invalid = kubeconfig(&api.url(), None, &User::Anonymous)
+        .replace(r#""server":"#, r#""certificate-authority-data":"A A=","server":"#);
+    once().args(DRY).kubeconfig(&invalid).run().expect(2, &["unexpected value in line 1"]);
+}
+
+#[test]
+fn broken_certificates_of_a_bundle_are_skipped() {
+    let (authority, api) = recording();
+    let good = authority.pem();
+    let cut: String = good.lines().take(3).map(|line| format!("{line}\n")).collect();
+    let no_certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    for bundle in [
+        format!("{cut}{good}"),
+        format!("{good}{cut}"),
+        format!("{no_certificate}# the good one:\n{good}"),
+        format!("{}{good}", authority.client("x").key),
+    ] {
+        let config = kubeconfig(&api.url(), Some(&bundle), &User::Anonymous);
+        last_request(&api, once(), &config);
+        let config = kubeconfig(&api.url(), None, &User::Anonymous)
+            .replace(r#""server":"#, r#""certificate-authority":"ca.pem","server":"#);
+        last_request(&api, once().file("ca.pem", &bundle), &config);
+    }
+    let config = kubeconfig(&api.url(), Some(&cut), &User::Anonymous);
+    once().args(DRY).kubeconfig(&config).run().expect(2, &["expected certificates in PEM"]);
+}
+
+#[test]
+fn client_certificate_of_x509_version_1_is_sent() {
+    let (authority, api) = recording();
+    let old = authority.client_v1("old");
+    let user = json!({
+        "client-certificate-data": base64(&old.certificate), "client-key-data": base64(&old.key),
+    });
+    let request = last_request(&api, once(), &with_user(&api, &authority, &user).to_string());
+    assert_eq!(request.certificate, Some(old.der()));
+    let user = json!({ "client-certificate": "old.pem", "client-key": "old.key", "token": "T" });
+    let config = with_user(&api, &authority, &user).to_string();
+    let files = |key: &str| once().file("old.pem", &old.certificate).file("old.key", key);
+    let request = last_request(&api, files(&old.key), &config);
+    assert_eq!((request.certificate.as_ref(), bearer(&request)), (Some(&old.der()), Some("Bearer T")));
+    let mismatch = files(&authority.client("other").key).args(DRY).kubeconfig(&config).run();
+    mismatch
+        .expect(2, &["its client-certificate ", "old.pem\": its client-key ", "old.key\" does not match it"]);
+}
+
+#[test]
+fn certificate_of_the_server_itself_is_a_valid_authority() {
+    let authority = Authority::new();
+    let own = authority.host("api");
+    let api = Server::start_tls(own.server(), recorded);
+    let config = kubeconfig(&api.url(), Some(&own.certificate), &User::Anonymous);
+    last_request(&api, once(), &config);
+    let elsewhere = config.replace("127.0.0.1", "127.0.0.2");
+    let other_host = once().args(DRY).kubeconfig(&elsewhere).run();
+    assert_eq!(other_host.code, 8, "{other_host:#?}");
+    let another = kubeconfig(&api.url(), Some(&authority.host("api").certificate), &User::Anonymous);
+    once().args(DRY).kubeconfig(&another).run().expect(8, &["certificate"]);
+}
+
+#[test]
+fn credentials_are_selected_in_the_order_of_kubectl() {
+    let (authority, api) = recording();
+    let alice = authority.client("alice");
+    let certificate =
+        [("client-certificate-data", base64(&alice.certificate)), ("client-key-data", base64(&alice.key))];
+    let with_certificate = |user: &Value| {
+        let mut user = user.clone();
+        for (key, value) in &certificate {
+            user[key] = value.clone().into();
+        }
+        user
+    };
+    let exec = plugin(&printing(&json!({ "token": "of-the-plugin" })))["exec"].clone();
+    for (user, expected) in [
+        (json!({ "token": "stale", "tokenFile": "fresh" }), Some("Bearer of-the-file")),
+        (json!({ "token": "T", "tokenFile": "missing" }), Some("Bearer T")),
+        (json!({ "token": "T", "exec": exec }), Some("Bearer T")),
+        (json!({ "tokenFile": "fresh", "exec": exec }), Some("Bearer of-the-file")),
+        (json!({ "username": "u", "password": "p", "exec": exec }), Some("Basic dTpw")),
+        (json!({ "username": "u" }), Some("Basic dTo=")),
+        (json!({ "exec": exec }), Some("Bearer of-the-plugin")),
+        (json!({ "client-key": "missing" }), None),
+    ] {
+        let config = with_user(&api, &authority, &user).to_string();
+        let program = || once().file("fresh", "of-the-file\n").env("PATH", "/usr/bin:/bin");
+        assert_eq!(bearer(&last_request(&api, program(), &config)), expected, "{user}");
+        let config = with_user(&api, &authority, &with_certificate(&user)).to_string();
+        let request = last_request(&api, program(), &config);
+        // A plugin is not run beside a client certificate.
+        let expected = expected.filter(|header| !header.contains("plugin"));
+        assert_eq!((bearer(&request), request.certificate.clone()), (expected, Some(alice.der())), "{user}");
+    }
+    for (user, problem) in [
+        (json!({ "token": "T", "username": "u", "password": "p" }), "a token and a username"),
+        (json!({ "exec": exec, "auth-provider": { "name": "oidc" } }), "an auth-provider and exec"),
+        (json!({ "auth-provider": { "name": "gcp" } }), "its auth-provider is not supported; expected oidc"),
+        (json!({ "tokenFile": "missing" }), "failed to read the token file"),
+        (json!({ "client-certificate-data": base64(&alice.certificate) }), "expected client-key"),
+        (json!({ "exec": { "command": "" } }), "in its exec, command: expected a program"),
+        (json!({ "exec": { "command": "x", "interactiveMode": "Perhaps" } }), "in its exec, interactiveMode"),
+    ] {
+        let config = with_user(&api, &authority, &user).to_string();
+        once().args(DRY).kubeconfig(&config).run().expect(2, &["invalid kubeconfig: ", problem]);
+    }
+}
+
+#[test]
+fn plugin_runs_once_without_a_terminal_and_all_that_it_prints_is_sent() {
+    let (authority, api) = recording();
+    let alice = authority.client("alice");
+    let status = json!({
+        "token": "T", "clientCertificateData": alice.certificate, "clientKeyData": alice.key,
+        "expirationTimestamp": "2020-01-01T00:00:00Z",
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let script = format!("echo \"$KUBERNETES_EXEC_INFO\" >>'{}'\n{}", runs.display(), printing(&status));
+    let mut user = plugin(&script);
+    user["exec"]["provideClusterInfo"] = true.into();
+    let mut config = with_user(&api, &authority, &user);
+    config["clusters"][0]["cluster"]["extensions"] =
+        json!([{ "name": "client.authentication.k8s.io/exec", "extension": { "audience": "x" } }]);
+    // One page, since the credential expires at once.
+    let api_url = api.url();
+    let one_page =
+        Server::start_tls(authority.host("api").server(), |_| protobuf(200, fixture("pod-list.pb")));
+    let config = config.to_string().replace(&api_url, &one_page.url());
+    let request = last_request(&one_page, once().env("PATH", "/usr/bin:/bin"), &config);
+    assert_eq!((bearer(&request), request.certificate.clone()), (Some("Bearer T"), Some(alice.der())));
+    let runs: Vec<Value> = std::fs::read_to_string(runs)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let cluster = json!({
+        "server": one_page.url(), "certificate-authority-data": base64(authority.pem()),
+        "config": { "audience": "x" },
+    });
+    let input = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "spec": { "interactive": false, "cluster": cluster },
+    });
+    assert_eq!(runs, [input]);
+}
+
+#[test]
+fn plugin_that_needs_a_terminal_or_a_rejected_one_is_not_repeated() {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.host("api").server(), |_| protobuf(401, fixture("status-401.pb")));
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let script = format!("echo run >>'{}'\n{}", runs.display(), printing(&json!({ "token": "T" })));
+    let mut user = plugin(&script);
+    let run = |user: &Value| {
+        let config = with_user(&api, &authority, user).to_string();
+        once().args(DRY).kubeconfig(&config).env("PATH", "/usr/bin:/bin").run()
+    };
+    run(&user).expect(8, &["401 Unauthorized"]);
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
+    user["exec"]["interactiveMode"] = "Always".into();
+    run(&user).expect(8, &["no credentials for the cluster", "requires a terminal"]);
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n");
 }

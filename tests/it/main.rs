@@ -33,6 +33,7 @@ mod endpoint;
 mod faults;
 mod fuzzing;
 mod kubeconfig;
+mod kubectl;
 mod namespaces;
 mod oidc;
 mod permissions;

@@ -9,16 +9,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
-use crate::fake::Server;
 use crate::fake::kube::{User, kubeconfig, recorded};
 use crate::fake::pki::Authority;
+use crate::fake::{Reply, Server};
 use crate::program::{once, recorded_report};
 
 const DRY: [&str; 3] = ["--dry-run", "--environment", "prod"];
 
+/// A kubeconfig whose server is this machine, but not its loopback network, for which no proxy is used.
+pub fn elsewhere(api: &Server, authority: &Authority, user: &User<'_>) -> String {
+    let config = kubeconfig(&api.url().replace("127.0.0.1", "0.0.0.0"), Some(&authority.pem()), user);
+    let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    config["clusters"][0]["cluster"]["tls-server-name"] = "localhost".into();
+    config.to_string()
+}
+
 /// A running HTTP and SOCKS proxy.
-struct Forwarder {
-    address: SocketAddr,
+pub struct Forwarder {
+    pub address: SocketAddr,
     /// Heads of CONNECT requests, SOCKS targets and credentials.
     received: Arc<Mutex<Vec<String>>>,
     _runtime: Runtime,
@@ -26,7 +34,7 @@ struct Forwarder {
 
 impl Forwarder {
     /// Supports HTTP CONNECT, over TLS with a certificate, and SOCKS5.
-    fn start(tls: Option<ServerConfig>) -> Self {
+    pub fn start(tls: Option<ServerConfig>) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -48,7 +56,7 @@ impl Forwarder {
         Self { address, received, _runtime: runtime }
     }
 
-    fn received(&self) -> Vec<String> {
+    pub fn received(&self) -> Vec<String> {
         self.received.lock().unwrap().clone()
     }
 }
@@ -135,8 +143,7 @@ fn proxy_credentials_are_percent_decoded() {
     for (scheme, proxy, expected) in
         [("http", &plain, basic), ("https", &tls, basic), ("socks5", &plain, "user pa@ss:word")]
     {
-        let program =
-            once().args(DRY).kubeconfig(&kubeconfig(&api.url(), Some(&authority.pem()), &User::Anonymous));
+        let program = once().args(DRY).kubeconfig(&elsewhere(&api, &authority, &User::Anonymous));
         // "user:pa@ss:word", percent-encoded.
         let address = format!("{scheme}://user:pa%40ss%3Aword@{}", proxy.address);
         program.env("HTTPS_PROXY", &address).run().expect(0, &[]);
@@ -154,4 +161,68 @@ fn tls_server_name_of_the_kubeconfig_is_verified() {
     named["clusters"][0]["cluster"]["tls-server-name"] = "cluster.internal".into();
     once().args(DRY).kubeconfig(&named.to_string()).run().expect(0, &[]);
     once().args(DRY).kubeconfig(&config).run().expect(8, &["certificate"]);
+}
+
+#[test]
+fn proxy_variable_is_used_unless_no_proxy_lists_the_cluster() {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.server(None), recorded);
+    let port = api.url().rsplit(':').next().unwrap().to_owned();
+    let proxy = Forwarder::start(None);
+    let url = format!("http://{}", proxy.address);
+    for (variables, is_used) in [
+        (vec![("HTTPS_PROXY", url.clone())], true),
+        (vec![("HTTPS_PROXY", proxy.address.to_string())], true),
+        (vec![("HTTPS_PROXY", format!("socks5h://{}", proxy.address))], true),
+        (vec![("HTTPS_PROXY", String::new()), ("https_proxy", url.clone())], true),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "0.0.0.1,/var/run/docker.sock,".into())], true),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "0.0.0.0,/var/run/docker.sock".into())], false),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "localhost,".into())], true),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "example.com,0.0.0.0/8".into())], false),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", format!("0.0.0.0:{port}"))], false),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "0.0.0.0:443".into())], true),
+        (vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", "*".into())], false),
+        (
+            vec![("HTTPS_PROXY", url.clone()), ("NO_PROXY", String::new()), ("no_proxy", "0.0.0.0".into())],
+            false,
+        ),
+        (vec![("ALL_PROXY", url.clone()), ("HTTP_PROXY", url.clone())], false),
+    ] {
+        let before = proxy.received().len();
+        let program = once().args(DRY).kubeconfig(&elsewhere(&api, &authority, &User::Anonymous));
+        let program = variables.iter().fold(program, |program, (name, value)| program.env(name, value));
+        program.run().expect(0, &["20 artifacts"]);
+        assert_eq!(proxy.received().len() > before, is_used, "{variables:?}");
+    }
+}
+
+#[test]
+fn loopback_api_server_is_reached_without_the_proxy() {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.server(None), recorded);
+    for url in [api.url(), api.url().replace("127.0.0.1", "localhost")] {
+        let program =
+            once().args(DRY).kubeconfig(&kubeconfig(&url, Some(&authority.pem()), &User::Anonymous));
+        program.env("HTTPS_PROXY", "http://127.0.0.1:1").run().expect(0, &["20 artifacts"]);
+    }
+}
+
+#[test]
+fn password_of_an_unusable_proxy_is_not_printed() {
+    let authority = Authority::new();
+    let api = Server::start_tls(authority.server(None), recorded);
+    // This proxy rejects CONNECT: the request is enough.
+    let proxy = Server::start(|_| Reply::text(502, "no way"));
+    let config = elsewhere(&api, &authority, &User::Anonymous);
+    let with =
+        |url: &str| once().args(DRY).args(["--timeout", "3s"]).kubeconfig(&config).env("HTTPS_PROXY", url);
+    let through = with(&proxy.url().replace("http://", "http://user:pr0xy-pass@")).run();
+    through.expect(8, &["failed to list pods"]);
+    assert!(!through.stderr.contains("pr0xy-pass"), "{through:#?}");
+    assert_eq!(proxy.requests()[0].method, "CONNECT");
+    assert!(proxy.requests()[0].headers.contains_key("proxy-authorization"));
+    assert!(api.requests().is_empty());
+    let invalid = with("socks4://user:pr0xy-pass@127.0.0.1:1").run();
+    invalid.expect(2, &["invalid proxy URL", "expected an http, https, socks5 or socks5h URL"]);
+    assert!(!invalid.stderr.contains("pr0xy-pass"), "{invalid:#?}");
 }

@@ -119,6 +119,13 @@ pub fn tls_failure(error: &(dyn Error + 'static)) -> Option<TlsFailure> {
     })
 }
 
+/// Whether the peer ended the connection with a TLS alert, such as for a client certificate that has expired.
+#[must_use]
+pub fn is_tls_alert(error: &(dyn Error + 'static)) -> bool {
+    let is_alert = |error: &rustls::Error| matches!(error, rustls::Error::AlertReceived(_));
+    levels(error).filter_map(|level| level.downcast_ref()).any(is_alert)
+}
+
 /// Whether the response is not HTTP. Over plain http, the server may expect TLS.
 #[must_use]
 pub fn is_not_http(error: &(dyn Error + 'static)) -> bool {

@@ -109,10 +109,16 @@ impl TokenFile {
     ///
     /// [`TokenFileError`] if there is no token in it.
     pub fn open(path: PathBuf, option: &str) -> Result<Self, TokenFileError> {
-        let name = format!("\"{}\"{option}", Escaped(&path.display().to_string()));
-        let failures = FailureLog::new(REMINDER_INTERVAL);
-        let last = Last { token: read(&path, &name)?, rotations: 0, failures };
-        Ok(Self { path, name, reads: BlockingCall::default(), last: Mutex::new(last) })
+        let token = read(&path, &name(&path, option))?;
+        Ok(Self::with_last(path, option, token))
+    }
+
+    /// A file that may not be readable yet: `token` is the last one that is known.
+    #[must_use]
+    pub fn with_last(path: PathBuf, option: &str, token: Token) -> Self {
+        let name = name(&path, option);
+        let last = Last { token, rotations: 0, failures: FailureLog::new(REMINDER_INTERVAL) };
+        Self { path, name, reads: BlockingCall::default(), last: Mutex::new(last) }
     }
 
     /// Reads the token. If the file is unusable, such as during a rotation, or reading it takes longer than `within`, this is
@@ -159,6 +165,10 @@ impl TokenFile {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+fn name(path: &Path, option: &str) -> String {
+    format!("\"{}\"{option}", Escaped(&path.display().to_string()))
 }
 
 fn read(path: &Path, name: &str) -> Result<Token, TokenFileError> {

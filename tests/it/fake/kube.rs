@@ -76,7 +76,7 @@ pub fn kubeconfig(url: &str, authority: Option<&str>, user: &User<'_>) -> String
 }
 
 /// RFC 4648 section 4.
-pub fn base64(text: &str) -> String {
+pub fn base64(bytes: impl AsRef<[u8]>) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let group = |chunk: &[u8]| {
         let bits = chunk.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
@@ -85,5 +85,5 @@ pub fn base64(text: &str) -> String {
         };
         (0..4).map(digit).collect::<String>()
     };
-    text.as_bytes().chunks(3).map(group).collect()
+    bytes.as_ref().chunks(3).map(group).collect()
 }

@@ -23,6 +23,8 @@ pub struct Request {
     pub query: String,
     pub headers: http::HeaderMap,
     pub body: Bytes,
+    /// The client certificate, in DER.
+    pub certificate: Option<Vec<u8>>,
 }
 
 /// The reply to a request.
@@ -239,17 +241,24 @@ async fn accept(
         let (tls, planner, requests, mut control) =
             (tls.clone(), Arc::clone(&planner), Arc::clone(&requests), control.clone());
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let (planner, requests) = (Arc::clone(&planner), Arc::clone(&requests));
-                async move { serve(request, &*planner, &requests).await }
-            });
+            let service = |certificate: Option<Vec<u8>>| {
+                service_fn(move |request| {
+                    let (planner, requests) = (Arc::clone(&planner), Arc::clone(&requests));
+                    let certificate = certificate.clone();
+                    async move { serve(request, certificate, &*planner, &requests).await }
+                })
+            };
             let http = hyper::server::conn::http1::Builder::new();
             // Errors are ignored: clients may disconnect.
             let served = async {
                 let _ = match tls {
-                    None => http.serve_connection(TokioIo::new(stream), service).await,
+                    None => http.serve_connection(TokioIo::new(stream), service(None)).await,
                     Some(tls) => match tls.accept(stream).await {
-                        Ok(stream) => http.serve_connection(TokioIo::new(stream), service).await,
+                        Ok(stream) => {
+                            let chain = stream.get_ref().1.peer_certificates();
+                            let certificate = chain.and_then(<[_]>::first).map(|leaf| leaf.to_vec());
+                            http.serve_connection(TokioIo::new(stream), service(certificate)).await
+                        }
                         Err(_) => Ok(()),
                     },
                 };
@@ -264,6 +273,7 @@ async fn accept(
 
 async fn serve(
     request: hyper::Request<Incoming>,
+    certificate: Option<Vec<u8>>,
     planner: &Planner,
     requests: &Mutex<Vec<Request>>,
 ) -> Result<hyper::Response<Scripted>, std::io::Error> {
@@ -274,6 +284,7 @@ async fn serve(
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
         body: Bytes::new(),
+        certificate,
     };
     let mut reply = match planner(&request) {
         Plan::Read(reply) => {

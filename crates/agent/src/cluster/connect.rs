@@ -1,6 +1,7 @@
 //! Sends GET requests to an API server, with timeouts that kube does not have.
 //!
-//! Called by `list`, `watch` and `namespace`. Translates failures to [`Error`] and redacts credentials.
+//! Called by `list`, `watch` and `namespace`. Asks `credentials` for the credential of each request,
+//! translates failures to [`Error`] and redacts credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +11,21 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, RETRY_AFTER, USER_AGE
 use http::{HeaderMap, StatusCode, Uri};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::runtime::Handle;
-use tokio::sync::Mutex;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::configuration::{self, Access, ConfiguredClient, ConnectError, without_secrets};
+use super::configuration::{self, Access, ConnectError, Connection};
+use super::credentials::{CredentialError, Credentials, RenewalTiming};
 use super::error::{Cause, ClusterRequest, Error, Permission};
 use super::read_pause::ReadPause;
-use super::secrets::Secrets;
 use super::status::{self, Encoding};
-use runtime::token_file::{Token, TokenFile};
+use runtime::error_causes;
 
 /// Maximum number of bytes that are read of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterTimeouts {
-    /// For reading the token file. After it, the last token is used.
+    /// For reading the file of a token or a client certificate. After it, the last one is used.
     pub token_file: Duration,
     /// From sending a request to the headers of its response.
     pub headers: Duration,
@@ -68,12 +66,8 @@ impl ClusterTimeouts {
 
 #[derive(Clone)]
 pub struct Cluster {
-    client: kube::Client,
     url: Uri,
-    token_file: Option<Arc<TokenFile>>,
-    secrets: Secrets,
-    /// Serializes requests if there is a credential plugin.
-    plugin: Option<Arc<Mutex<()>>>,
+    credentials: Arc<Credentials>,
     timeouts: ClusterTimeouts,
     read_pause: ReadPause,
 }
@@ -96,10 +90,15 @@ impl Cluster {
         within: Duration,
     ) -> Result<Self, ConnectError> {
         let read_pause = ReadPause::new(timeouts.read_pause);
-        let ConfiguredClient { client, url, token_file, secrets, has_plugin } =
-            configuration::client(access, read_pause.clone(), within).await?;
-        let plugin = has_plugin.then(Arc::default);
-        Ok(Self { client, url, token_file, secrets, plugin, timeouts, read_pause })
+        let timing = RenewalTiming {
+            file: timeouts.token_file,
+            issue: timeouts.headers,
+            // A second.
+            first_pause: timeouts.headers / 30,
+        };
+        let Connection { url, credentials } =
+            configuration::connect(access, read_pause.clone(), timing, within).await?;
+        Ok(Self { url, credentials: Arc::new(credentials), timeouts, read_pause })
     }
 
     /// The URL of the API server, without credentials.
@@ -122,37 +121,41 @@ impl Cluster {
         path_and_query: &str,
         accept: &'static str,
     ) -> Result<Response, Error> {
-        let message = http::Request::get(path_and_query)
+        let credential = self.credentials.next().await.map_err(|error| match error {
+            CredentialError::TimedOut(after) => Error::TimedOut { request: request.clone(), after },
+            CredentialError::Issue(error) => {
+                Error::Credentials { request: request.clone(), why: error_causes::describe(&error) }
+            }
+        })?;
+        let mut message = http::Request::get(path_and_query)
             .header(ACCEPT, accept)
             .header(ACCEPT_ENCODING, "identity")
             .header(USER_AGENT, concat!("supercargo/", env!("CARGO_PKG_VERSION")));
-        let message = match &self.token_file {
-            Some(file) => message.header(AUTHORIZATION, file.read(self.timeouts.token_file).await.header()),
-            None => message,
-        };
+        if let Some(authorization) = credential.authorization {
+            message = message.header(AUTHORIZATION, authorization);
+        }
         let message = message.body(Body::empty());
-        let unreachable = |source| Error::Unreachable { request: request.clone(), source };
         // The query contains a continue token or resourceVersion of the server, of any length.
         let message = message.map_err(|error| Error::UnexpectedResponse {
             request: request.clone(),
             problem: format!("its continue token or resourceVersion makes no valid request: {error}"),
         })?;
-        let response = timeout(self.timeouts.headers, self.send(message))
+        let response = timeout(self.timeouts.headers, credential.client.send(message))
             .await
             .map_err(|_| Error::TimedOut { request: request.clone(), after: self.timeouts.headers })?
-            .map_err(|error| match error {
-                kube::Error::Auth(error) => {
-                    Error::Credentials { request: request.clone(), why: without_secrets(&error) }
+            .map_err(|error| {
+                let source: Cause = match error {
+                    // Unwrapped, because kube's error repeats its source.
+                    kube::Error::Service(source) => source,
+                    other => other.into(),
+                };
+                if error_causes::is_tls_alert(&*source) {
+                    // A server that requires a valid client certificate ends the connection.
+                    self.credentials.answered(credential.number, StatusCode::UNAUTHORIZED);
                 }
-                // Unwrapped, because kube's error repeats its source.
-                kube::Error::Service(source) => match source.downcast_ref() {
-                    Some(error) => {
-                        Error::Credentials { request: request.clone(), why: without_secrets(error) }
-                    }
-                    None => unreachable(source),
-                },
-                other => unreachable(other.into()),
+                Error::Unreachable { request: request.clone(), source }
             })?;
+        self.credentials.answered(credential.number, response.status());
         let encoding = Encoding::from_headers(response.headers());
         let status = response.status();
         let retry_after = text(response.headers(), RETRY_AFTER);
@@ -172,24 +175,6 @@ impl Cluster {
         let _ = read.await;
         let message = status::message(encoding, &start, |text| self.without_secrets(text));
         Err(Error::Answered { message, request, status, retry_after })
-    }
-
-    /// Sends a request. kube blocks the thread while a credential plugin runs, so such requests are sent one at a
-    /// time on a blocking thread. A plugin that hangs delays later requests only.
-    async fn send(&self, message: http::Request<Body>) -> Result<http::Response<Body>, kube::Error> {
-        let Some(plugin) = &self.plugin else { return self.client.send(message).await };
-        let lock = Arc::clone(plugin).lock_owned().await;
-        let (client, runtime, within) = (self.client.clone(), Handle::current(), self.timeouts.headers);
-        let sent = spawn_blocking(move || {
-            let sent = runtime.block_on(async { timeout(within, client.send(message)).await });
-            drop(lock);
-            sent
-        });
-        let failed = |error: Cause| kube::Error::Service(error);
-        match sent.await {
-            Ok(sent) => sent.map_err(|late| failed(late.into()))?,
-            Err(ended) => Err(failed(ended.into())),
-        }
     }
 
     /// Reads the next bytes of a body within a time; `None` at its end.
@@ -215,8 +200,7 @@ impl Cluster {
 
     /// Redacts credentials in a text from a server, which may echo them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
-        let token = self.token_file.as_ref().map(|file| file.last());
-        self.secrets.redact(text, token.as_ref().map(Token::secret))
+        self.credentials.without_secrets(text)
     }
 
     pub(super) fn read_pause(&self) -> &ReadPause {

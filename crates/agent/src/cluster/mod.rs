@@ -5,6 +5,7 @@
 
 mod configuration;
 mod connect;
+mod credentials;
 mod document;
 mod error;
 mod event;
@@ -13,14 +14,18 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod insecure;
+mod kubeconfig;
 mod list;
 mod messages;
 mod namespace;
 mod object;
+mod pem;
 mod protobuf;
+mod proxy;
 mod read_pause;
 mod secrets;
 mod status;
+mod tls;
 mod transport;
 mod unreadable;
 mod watch;

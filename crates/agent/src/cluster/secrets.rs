@@ -1,11 +1,10 @@
 //! Redacts the credentials of a cluster in texts of servers, which may echo them.
 //!
-//! `configuration` passes the known credentials. The output of a plugin is unknown, so everything after the
-//! name of an authentication scheme is redacted as well.
+//! `credentials` passes the known one. Older ones are unknown, so everything after the name of an authentication scheme
+//! is redacted as well.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use kube::config::AuthInfo;
 use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -13,21 +12,11 @@ use model::escape::redact_secret;
 
 const REDACTED: &str = "[token]";
 
-#[derive(Debug, Clone, Default)]
-pub(super) struct Secrets(Arc<[SecretString]>);
-
-impl Secrets {
-    pub(super) fn new(auth: &AuthInfo) -> Self {
-        let secrets = [&auth.token, &auth.password].into_iter().flatten();
-        let trimmed = secrets.map(|secret| SecretString::from(secret.expose_secret().trim()));
-        Self(trimmed.filter(|secret| !secret.expose_secret().is_empty()).collect())
-    }
-
-    /// Redacts the secrets, and the token of a token file, in a text.
-    pub(super) fn redact(&self, text: &str, file_token: Option<&SecretString>) -> String {
-        let redact =
-            |text: String, secret: &SecretString| redact_secret(&text, secret.expose_secret(), REDACTED);
-        redact_headers(&self.0.iter().chain(file_token).fold(text.to_owned(), redact))
+/// Redacts the token or password in a text.
+pub(super) fn redact(text: &str, secret: Option<&SecretString>) -> String {
+    match secret.map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
+        Some(secret) => redact_headers(&redact_secret(text, secret, REDACTED)),
+        None => redact_headers(text),
     }
 }
 

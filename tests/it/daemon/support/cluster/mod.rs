@@ -30,6 +30,7 @@ use state::State;
 
 use crate::daemon::support::reported_pod::ReportedPod;
 use crate::fake::kube::{User, kubeconfig};
+use crate::fake::pki::Identity;
 use crate::fake::{Request, Server};
 
 /// A permission: verb, resource, and a namespace or all of them.
@@ -53,6 +54,7 @@ struct Settings {
     requests: Vec<ApiRequest>,
     unsupported: Vec<String>,
     token: Option<String>,
+    certificate: Option<Vec<u8>>,
     grants: Option<Vec<Grant>>,
     bookmarks_every: Duration,
     /// Divisor of `timeoutSeconds`. With `None`, watches do not end.
@@ -107,8 +109,9 @@ impl Cluster {
         let authority = crate::fake::pki::Authority::new();
         let shared = Self::shared();
         let responder = Arc::clone(&shared);
-        let server =
-            Server::start_tls(authority.server(None), move |request| responder::respond(&responder, request));
+        let server = Server::start_tls(authority.host("api").server(), move |request| {
+            responder::respond(&responder, request)
+        });
         Self { shared, server, authority: Some(authority.pem()) }
     }
 
@@ -120,6 +123,7 @@ impl Cluster {
                 requests: Vec::new(),
                 unsupported: Vec::new(),
                 token: None,
+                certificate: None,
                 grants: None,
                 // About twice a minute at a time scale of 100.
                 bookmarks_every: Duration::from_millis(300),
@@ -302,6 +306,11 @@ impl Cluster {
     /// Rejects other bearer tokens.
     pub fn require_token(&self, token: &str) {
         self.set(|settings| settings.token = Some(token.to_owned()));
+    }
+
+    /// Rejects other client certificates. Needs TLS.
+    pub fn require_certificate(&self, identity: &Identity) {
+        self.set(|settings| settings.certificate = Some(identity.der()));
     }
 
     /// Denies everything else. Open watches continue, as in Kubernetes.

@@ -17,6 +17,8 @@ pub struct ApiRequest {
     pub namespace: Option<String>,
     pub at: Instant,
     pub token: Option<String>,
+    /// The client certificate, in DER.
+    pub certificate: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +59,8 @@ impl ApiRequest {
         }
         let token = request.headers.get("authorization").and_then(|value| value.to_str().ok());
         let token = token.and_then(|value| value.strip_prefix("Bearer ")).map(str::to_owned);
-        Ok(Self { resource, operation, namespace, at: Instant::now(), token })
+        let certificate = request.certificate.clone();
+        Ok(Self { resource, operation, namespace, at: Instant::now(), token, certificate })
     }
 
     pub fn is_watch(&self) -> bool {

@@ -95,6 +95,9 @@ fn denied(shared: &Shared, request: &ApiRequest) -> Option<Status> {
     if settings.token.is_some() && settings.token != request.token {
         return Some(Status::unauthorized());
     }
+    if settings.certificate.is_some() && settings.certificate != request.certificate {
+        return Some(Status::unauthorized());
+    }
     let (verb, resource) = request.verb_and_resource();
     let allows = |grant: &crate::daemon::support::cluster::Grant| {
         grant.verb == verb

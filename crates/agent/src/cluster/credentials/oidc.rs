@@ -1,0 +1,309 @@
+//! ID tokens of an OIDC provider: `auth-provider: oidc` of a kubeconfig, as client-go's `plugin/pkg/client/auth/oidc`.
+//!
+//! kube's feature for it needs an ID token and a client secret, and trusts only the system's certificate authorities.
+//!
+//! A provider may replace the refresh token with each use. Then it is replaced in the kubeconfig as well, or kubectl and
+//! the next start could not use it. If the kubeconfig cannot be written, the tokens stay in memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+use url::Url;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::IssueError;
+use super::issued::Issue;
+use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError};
+use crate::cluster::pem::decode_base64;
+use crate::cluster::proxy;
+use crate::cluster::tls::Verifier;
+use crate::cluster::transport::{HttpClient, client_of};
+use runtime::error_causes;
+use runtime::files::{Existing, Readers, write_atomically};
+use runtime::loopback::is_loopback;
+use runtime::token_file::Token;
+
+/// An ID token is replaced this long before it expires, since clocks differ.
+const EARLY: Duration = Duration::from_secs(10);
+
+/// Timeout of each of the requests to the provider.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Maximum size of a response, in bytes.
+const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
+
+pub(in crate::cluster) struct Oidc {
+    issuer: Uri,
+    client_id: String,
+    client_secret: SecretString,
+    client: HttpClient<Full<Bytes>>,
+    /// The kubeconfig.
+    file: PathBuf,
+    tokens: Mutex<Tokens>,
+    runtime: Handle,
+}
+
+struct Tokens {
+    /// The ID token of the kubeconfig, until it was used.
+    unused: Option<SecretString>,
+    id: Option<SecretString>,
+    refresh: Option<SecretString>,
+}
+
+/// There is no ID token. The messages quote no token and no response, which may contain one.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cluster) enum OidcError {
+    #[error("its id-token is not a JWT with an expiry")]
+    NoJwt,
+    #[error("its id-token is expired or rejected, and there is no refresh-token")]
+    NoRefreshToken,
+    #[error("failed to reach the OIDC provider at {0}")]
+    Unreachable(Uri, #[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the OIDC provider did not respond within {TIMEOUT:?}: {0}")]
+    TimedOut(Uri),
+    #[error("the OIDC provider rejected the refresh-token or the client: {0}")]
+    Rejected(StatusCode),
+    #[error("the OIDC provider has no usable {0}: {1}")]
+    NoMetadata(&'static str, StatusCode),
+    #[error("the OIDC provider returned no id_token; does the refresh-token have the scope openid?")]
+    NoIdToken,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    token_endpoint: String,
+}
+
+#[derive(Deserialize)]
+struct Refreshed {
+    id_token: Option<String>,
+    refresh_token: Option<String>,
+}
+
+/// How the client authenticates (RFC 6749, section 2.3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClientAuthentication {
+    Header,
+    Form,
+}
+
+impl Oidc {
+    /// The provider of a user of this kubeconfig.
+    pub(in crate::cluster) fn new(provider: &AuthProvider, file: &Path) -> Result<Self, KubeconfigError> {
+        let invalid = |problem: &str| KubeconfigError::AuthProvider(problem.to_owned());
+        let get = |key: &str| provider.config.get(key).and_then(|value| value.get());
+        let secret = |key: &str| get(key).map(SecretString::from);
+        let issuer = get("idp-issuer-url").and_then(|url| url.parse::<Url>().ok());
+        let is_safe = |url: &Url| url.scheme() == "https" || url.scheme() == "http" && is_loopback(url);
+        let issuer = issuer.filter(is_safe).and_then(|url| url.as_str().parse::<Uri>().ok());
+        let issuer = issuer.ok_or_else(|| invalid("idp-issuer-url: expected an https URL"))?;
+        let client_id = get("client-id").ok_or_else(|| invalid("client-id: expected a value"))?;
+        let authorities = match (get("idp-certificate-authority-data"), get("idp-certificate-authority")) {
+            (Some(data), _) => {
+                let no_base64 = || invalid("idp-certificate-authority-data: expected base64");
+                Some(decode_base64(data).ok_or_else(no_base64)?)
+            }
+            (None, Some(path)) => {
+                let unreadable = |error| KubeconfigError::Unreadable(path.into(), error);
+                Some(std::fs::read(path).map_err(unreadable)?)
+            }
+            (None, None) => None,
+        };
+        let no_authority = |_| invalid("idp-certificate-authority: expected certificates in PEM");
+        let authorities = authorities.map(|pem| Verifier::new(&pem)).transpose().map_err(no_authority)?;
+        let proxy = proxy::from_environment(&issuer, |name| std::env::var(name).ok());
+        let proxy = proxy.map_err(|error| KubeconfigError::Invalid(format!("HTTPS_PROXY: {error}")))?;
+        let client = client_of(&issuer, authorities, proxy.as_ref());
+        let client = client.map_err(|error| KubeconfigError::AuthProvider(error_causes::describe(&error)))?;
+        Ok(Self {
+            issuer,
+            client_id: client_id.to_owned(),
+            client_secret: secret("client-secret").unwrap_or_default(),
+            client,
+            file: file.to_owned(),
+            tokens: Mutex::new(Tokens {
+                unused: secret("id-token"),
+                id: secret("id-token"),
+                refresh: secret("refresh-token"),
+            }),
+            runtime: Handle::current(),
+        })
+    }
+
+    /// The ID token of the kubeconfig if it is valid, and a new one from then on. Blocks.
+    pub(super) fn issue(&self) -> Result<Issue, IssueError> {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(token) = tokens.unused.take() {
+            let issue = read(&token).map_err(IssueError::Oidc)?;
+            if issue.expires.is_some_and(|expires| Timestamp::now() < expires) {
+                return Ok(issue);
+            }
+        }
+        let refresh = tokens.refresh.clone().ok_or(IssueError::Oidc(OidcError::NoRefreshToken))?;
+        let refreshed = self.runtime.block_on(self.refresh(&refresh)).map_err(IssueError::Oidc)?;
+        let id = refreshed.id_token.map(SecretString::from).ok_or(IssueError::Oidc(OidcError::NoIdToken))?;
+        if let Some(new) =
+            refreshed.refresh_token.filter(|new| !new.is_empty() && new != refresh.expose_secret())
+        {
+            let new = SecretString::from(new);
+            if let Err(error) = self.write_back(&tokens, &id, &new) {
+                tracing::warn!(
+                    "failed to replace the refresh-token in {}, which the OIDC provider may accept only once more; it is kept in memory: {}",
+                    kubeconfig::quoted(&self.file),
+                    error_causes::describe(&error)
+                );
+            }
+            tokens.refresh = Some(new);
+        }
+        tokens.id = Some(id.clone());
+        read(&id).map_err(IssueError::Oidc)
+    }
+
+    async fn refresh(&self, refresh: &SecretString) -> Result<Refreshed, OidcError> {
+        let discovery =
+            format!("{}/.well-known/openid-configuration", self.issuer.to_string().trim_end_matches('/'));
+        let no_metadata = |status| OidcError::NoMetadata("/.well-known/openid-configuration", status);
+        let discovery: Uri = discovery.parse().map_err(|_| no_metadata(StatusCode::BAD_REQUEST))?;
+        let request = Request::get(&discovery).body(Full::default());
+        let (status, body) = self.send(&discovery, request).await?;
+        let metadata: Option<Metadata> = serde_json::from_slice(&body).ok().filter(|_| status.is_success());
+        let endpoint = metadata.map(|metadata| metadata.token_endpoint).ok_or_else(|| no_metadata(status))?;
+        let endpoint: Uri = endpoint.parse().map_err(|_| OidcError::NoMetadata("token_endpoint", status))?;
+        let mut rejected = StatusCode::OK;
+        // Providers support only one, and say which one too rarely.
+        for authentication in [ClientAuthentication::Header, ClientAuthentication::Form] {
+            let request = self.token_request(&endpoint, refresh, authentication);
+            let (status, body) = self.send(&endpoint, request).await?;
+            if status.is_success() {
+                return serde_json::from_slice(&body).map_err(|_| OidcError::NoIdToken);
+            }
+            rejected = status;
+        }
+        Err(OidcError::Rejected(rejected))
+    }
+
+    /// RFC 6749, section 6.
+    fn token_request(
+        &self,
+        endpoint: &Uri,
+        refresh: &SecretString,
+        authentication: ClientAuthentication,
+    ) -> Result<Request<Full<Bytes>>, http::Error> {
+        let (id, secret) = (self.client_id.as_str(), self.client_secret.expose_secret());
+        let mut form = Serializer::new(String::new());
+        form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.expose_secret());
+        let request = Request::post(endpoint).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let request = match authentication {
+            ClientAuthentication::Header => {
+                let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+                let pair = STANDARD.encode(format!("{}:{}", encode(id), encode(secret)));
+                request.header(AUTHORIZATION, format!("Basic {pair}"))
+            }
+            ClientAuthentication::Form => {
+                form.append_pair("client_id", id);
+                if !secret.is_empty() {
+                    form.append_pair("client_secret", secret);
+                }
+                request
+            }
+        };
+        request.body(Full::from(form.finish()))
+    }
+
+    async fn send(
+        &self,
+        uri: &Uri,
+        request: Result<Request<Full<Bytes>>, http::Error>,
+    ) -> Result<(StatusCode, Bytes), OidcError> {
+        let unreachable = |error| OidcError::Unreachable(uri.clone(), error);
+        let request = request.map_err(|error| unreachable(error.into()))?;
+        let sent = async {
+            let response: Response<Incoming> = self.client.request(request).await?;
+            let (head, body) = response.into_parts();
+            let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await?;
+            Ok((head.status, body.to_bytes()))
+        };
+        let sent = timeout(TIMEOUT, sent).await.map_err(|_| OidcError::TimedOut(uri.clone()))?;
+        sent.map_err(unreachable)
+    }
+
+    /// Replaces the tokens in the text of the kubeconfig, which keeps its format and comments.
+    fn write_back(&self, old: &Tokens, id: &SecretString, refresh: &SecretString) -> io::Result<()> {
+        let text = std::fs::read_to_string(&self.file)?;
+        let replace = |text: String, old: &Option<SecretString>, new: &SecretString| match old {
+            Some(old) => text.replace(old.expose_secret(), new.expose_secret()),
+            None => text,
+        };
+        let replaced = replace(replace(text, &old.refresh, refresh), &old.id, id);
+        if !kubeconfig::has_refresh_token(&replaced, refresh.expose_secret()) {
+            return Err(io::Error::other("its text does not contain the previous token"));
+        }
+        // Behind a link, the file itself.
+        let file = std::fs::canonicalize(&self.file)?;
+        write_atomically(&file, replaced.as_bytes(), Existing::Replace, Readers::Owner)
+    }
+}
+
+/// Reads the expiry of an ID token (RFC 7519, section 4.1.4), which may be a fraction.
+fn read(token: &SecretString) -> Result<Issue, OidcError> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: f64,
+    }
+    let mut parts = token.expose_secret().split('.');
+    let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(OidcError::NoJwt);
+    };
+    let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| OidcError::NoJwt)?;
+    let claims: Claims = serde_json::from_slice(&payload).map_err(|_| OidcError::NoJwt)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates, and a fraction of a second does not matter"
+    )]
+    let expires = Timestamp::from_second(claims.exp as i64).map_err(|_| OidcError::NoJwt)?;
+    let expires = expires.checked_sub(EARLY).map_err(|_| OidcError::NoJwt)?;
+    let token = Token::parse(token).map_err(|_| OidcError::NoJwt)?;
+    Ok(Issue { token: Some(token), identity: None, expires: Some(expires) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jwt(payload: &str) -> SecretString {
+        format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(payload)).into()
+    }
+
+    #[test]
+    fn expiry_of_an_id_token_is_a_number() {
+        for (payload, expires) in [
+            (r#"{"exp":1800000010}"#, Some(1_800_000_000)),
+            (r#"{"exp":1.80000001e9}"#, Some(1_800_000_000)),
+            (r#"{"exp":1800000010.9,"iss":"x"}"#, Some(1_800_000_000)),
+            (r#"{"exp":"1800000010"}"#, None),
+            ("{}", None),
+            ("", None),
+        ] {
+            let read = read(&jwt(payload)).ok().and_then(|issue| issue.expires);
+            assert_eq!(read.map(Timestamp::as_second), expires, "{payload}");
+        }
+        for token in ["", "a.b", "a.!.b", "e30.e30.e30.e30"] {
+            assert!(read(&token.into()).is_err(), "{token}");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Reads kubeconfigs as client-go's `clientcmd` does.
+//!
+//! Called by `configuration`. This file replaces kube's `Kubeconfig`, `Config::from_custom_kubeconfig` and their errors,
+//! which reject what client-go accepts: a key that occurs twice, an empty value for an unset one, base64 and `!!binary`
+//! with line breaks, broken blocks in PEM, incomplete entries that are not selected, and a second YAML document. It can be
+//! deleted when kube accepts them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_saphyr::DuplicateKeyPolicy;
+
+use super::pem::decode_base64;
+use model::escape::Escaped;
+
+/// Extension of a cluster for credential plugins.
+const PLUGIN_EXTENSION: &str = "client.authentication.k8s.io/exec";
+
+/// The kubeconfig is invalid. The message does not quote it, because it contains credentials.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KubeconfigError {
+    #[error("failed to read {}", quoted(.0))]
+    Unreadable(PathBuf, #[source] io::Error),
+    #[error("{}: expected UTF-8 or UTF-16 with a byte order mark", quoted(.0))]
+    Encoding(PathBuf),
+    #[error("{}: {}", quoted(.0), place(.1.as_deref()))]
+    Syntax(PathBuf, Option<Box<serde_saphyr::Location>>),
+    #[error("no cluster in {0}; is it empty?")]
+    Empty(String),
+    #[error("it has no current-context; set --context")]
+    NoCurrentContext,
+    #[error("it has no context \"{}\"", Escaped(.0))]
+    NoContext(String),
+    #[error("it has no cluster \"{}\", which its context names", Escaped(.0))]
+    NoCluster(String),
+    #[error("in its exec, {0}")]
+    Plugin(&'static str),
+    #[error("in its auth-provider, {0}")]
+    AuthProvider(String),
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn place(location: Option<&serde_saphyr::Location>) -> String {
+    match location {
+        Some(place) => format!("unexpected value in line {}, column {}", place.line(), place.column()),
+        None => "expected the YAML of a kubeconfig".to_owned(),
+    }
+}
+
+pub(super) fn quoted(path: &Path) -> String {
+    format!("\"{}\"", Escaped(&path.display().to_string()))
+}
+
+/// A value, or `None` if it is empty, null or missing. A number or a boolean is a text, as it is written.
+#[derive(Clone, Default)]
+pub(super) struct Text(Option<String>);
+
+impl Text {
+    pub(super) fn get(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    pub(super) fn secret(&self) -> Option<SecretString> {
+        self.get().map(SecretString::from)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Self(Option::<String>::deserialize(from)?.filter(|text| !text.is_empty())))
+    }
+}
+
+/// Base64 in a kubeconfig, or `None` as for [`Text`]. What YAML has decoded already, because of `!!binary`, may be PEM.
+#[derive(Clone, Default)]
+struct Data(Option<Vec<u8>>);
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let decode = |text: &str| {
+            let is_pem = text.starts_with("-----BEGIN ");
+            let decoded = if is_pem { Some(text.as_bytes().to_vec()) } else { decode_base64(text) };
+            decoded.ok_or_else(|| D::Error::custom("expected base64"))
+        };
+        Ok(Self(Text::deserialize(from)?.get().map(decode).transpose()?))
+    }
+}
+
+/// A list or a map, empty if it is null or missing.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+struct Document {
+    #[serde(deserialize_with = "or_default")]
+    clusters: Vec<NamedCluster>,
+    #[serde(deserialize_with = "or_default")]
+    users: Vec<NamedUser>,
+    #[serde(deserialize_with = "or_default")]
+    contexts: Vec<NamedContext>,
+    current_context: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedCluster {
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    cluster: Cluster,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedUser {
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    user: User,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedContext {
+    name: Text,
+    #[serde(deserialize_with = "or_default")]
+    context: Context,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: Text,
+    user: Text,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(super) struct Cluster {
+    pub(super) server: Text,
+    pub(super) tls_server_name: Text,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) insecure_skip_tls_verify: bool,
+    certificate_authority: Text,
+    certificate_authority_data: Data,
+    pub(super) proxy_url: Text,
+    #[serde(deserialize_with = "or_default")]
+    disable_compression: bool,
+    #[serde(deserialize_with = "or_default")]
+    extensions: Vec<Extension>,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct Extension {
+    name: Text,
+    extension: Value,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
+pub(super) struct User {
+    client_certificate: Text,
+    client_certificate_data: Data,
+    client_key: Text,
+    client_key_data: Data,
+    pub(super) token: Text,
+    #[serde(rename = "tokenFile")]
+    token_file: Text,
+    pub(super) username: Text,
+    pub(super) password: Text,
+    #[serde(rename = "as")]
+    pub(super) impersonate: Text,
+    #[serde(rename = "as-uid")]
+    pub(super) impersonate_uid: Text,
+    #[serde(rename = "as-groups", deserialize_with = "or_default")]
+    pub(super) impersonate_groups: Vec<String>,
+    #[serde(rename = "as-user-extra", deserialize_with = "or_default")]
+    pub(super) impersonate_extra: BTreeMap<String, Vec<String>>,
+    pub(super) auth_provider: Option<AuthProvider>,
+    pub(super) exec: Option<Exec>,
+    /// The kubeconfig that defines the user.
+    #[serde(skip)]
+    pub(super) file: PathBuf,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct AuthProvider {
+    pub(super) name: Text,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) config: BTreeMap<String, Text>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Exec {
+    pub(super) api_version: Text,
+    command: Text,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) args: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) env: Vec<Variable>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) provide_cluster_info: bool,
+    pub(super) interactive_mode: Text,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Variable {
+    pub(super) name: Text,
+    pub(super) value: Text,
+}
+
+/// What a plugin is told about the cluster: `Cluster` of `client.authentication.k8s.io`.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct ClusterInfo {
+    server: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls_server_name: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    insecure_skip_tls_verify: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate_authority_data: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxy_url: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    disable_compression: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<Value>,
+}
+
+/// The bytes of a file, or of base64 in the kubeconfig.
+#[derive(Clone)]
+pub(super) enum Content {
+    Inline(Vec<u8>),
+    File(PathBuf),
+}
+
+impl Content {
+    fn of(data: &Data, file: Option<PathBuf>) -> Option<Self> {
+        data.0.clone().map(Self::Inline).or_else(|| file.map(Self::File))
+    }
+}
+
+impl Cluster {
+    pub(super) fn authorities(&self) -> Option<Content> {
+        let file = self.certificate_authority.get().map(|path| self.folder.join(path));
+        Content::of(&self.certificate_authority_data, file)
+    }
+
+    pub(super) fn info(&self, authorities: Option<&[u8]>) -> ClusterInfo {
+        use base64::Engine;
+        use base64::engine::general_purpose::STANDARD;
+        let text = |text: &Text| text.get().map(str::to_owned);
+        let plugin = self.extensions.iter().find(|extension| extension.name.get() == Some(PLUGIN_EXTENSION));
+        ClusterInfo {
+            server: text(&self.server),
+            tls_server_name: text(&self.tls_server_name),
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify,
+            certificate_authority_data: authorities.map(|pem| STANDARD.encode(pem)),
+            proxy_url: text(&self.proxy_url),
+            disable_compression: self.disable_compression,
+            config: plugin.map(|plugin| plugin.extension.clone()),
+        }
+    }
+}
+
+impl User {
+    fn path(&self, path: &Text) -> Option<PathBuf> {
+        path.get().map(|path| folder_of(&self.file).join(path))
+    }
+
+    pub(super) fn token_file(&self) -> Option<PathBuf> {
+        self.path(&self.token_file)
+    }
+
+    /// The client certificate. client-go ignores a key without a certificate.
+    pub(super) fn certificate(&self) -> Option<Content> {
+        Content::of(&self.client_certificate_data, self.path(&self.client_certificate))
+    }
+
+    pub(super) fn key(&self) -> Option<Content> {
+        Content::of(&self.client_key_data, self.path(&self.client_key))
+    }
+
+    /// The command of the plugin: a path relative to the kubeconfig, or a name in `PATH`.
+    pub(super) fn plugin_command(&self, exec: &Exec) -> Option<PathBuf> {
+        let command = exec.command.get()?;
+        Some(if command.contains('/') { self.path(&exec.command)? } else { command.into() })
+    }
+}
+
+/// The cluster and the user of a context. A user that is missing has no credentials.
+pub(super) struct Selected {
+    pub(super) cluster: Cluster,
+    pub(super) user: User,
+}
+
+/// Merges the files, each key from the first one that has it, and selects a context.
+pub(super) fn select(files: &[&Path], context: Option<&str>) -> Result<Selected, KubeconfigError> {
+    let documents: Vec<_> = files.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    if documents.iter().all(|document| document.clusters.is_empty()) {
+        let files: Vec<_> = files.iter().map(|file| quoted(file)).collect();
+        return Err(KubeconfigError::Empty(files.join(", ")));
+    }
+    let current = || documents.iter().find_map(|document| document.current_context.get());
+    let context = context.or_else(current).ok_or(KubeconfigError::NoCurrentContext)?;
+    let Context { cluster, user } = documents
+        .iter()
+        .flat_map(|document| &document.contexts)
+        .find(|named| named.name.get() == Some(context))
+        .map(|named| &named.context)
+        .ok_or_else(|| KubeconfigError::NoContext(context.to_owned()))?;
+    let cluster_name = cluster.get().unwrap_or_default();
+    let cluster = documents
+        .iter()
+        .flat_map(|document| &document.clusters)
+        .find(|named| named.name.get().unwrap_or_default() == cluster_name)
+        .map(|named| named.cluster.clone())
+        .ok_or_else(|| KubeconfigError::NoCluster(cluster_name.to_owned()))?;
+    let users = documents.iter().flat_map(|document| &document.users);
+    let user = users.into_iter().find(|named| named.name.get() == user.get()).map(|named| named.user.clone());
+    Ok(Selected { cluster, user: user.unwrap_or_default() })
+}
+
+/// Reads a file, in which paths are relative to its folder.
+fn read(file: &Path) -> Result<Document, KubeconfigError> {
+    let bytes = std::fs::read(file).map_err(|error| KubeconfigError::Unreadable(file.to_owned(), error))?;
+    let text = decode(bytes).ok_or_else(|| KubeconfigError::Encoding(file.to_owned()))?;
+    let mut document = parse(&text)
+        .map_err(|error| KubeconfigError::Syntax(file.to_owned(), error.location().map(Box::new)))?;
+    for NamedCluster { cluster, .. } in &mut document.clusters {
+        cluster.folder = folder_of(file).into();
+    }
+    for NamedUser { user, .. } in &mut document.users {
+        user.file = file.into();
+    }
+    Ok(document)
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
+}
+
+/// Decodes UTF-8, or UTF-16 that PowerShell writes.
+fn decode(bytes: Vec<u8>) -> Option<String> {
+    let utf16 = |rest: &[u8], unit: fn([u8; 2]) -> u16| {
+        let (pairs, _) = rest.as_chunks::<2>();
+        String::from_utf16(&pairs.iter().map(|pair| unit(*pair)).collect::<Vec<_>>()).ok()
+    };
+    match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes).ok(),
+    }
+}
+
+/// Parses the first document. Of a key that occurs twice, the last value counts.
+fn parse(text: &str) -> Result<Document, serde_saphyr::Error> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_reader_input_bytes: None },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let mut bytes = text.as_bytes();
+    let first = serde_saphyr::read_with_options(&mut bytes, options).next();
+    first.unwrap_or_else(|| Ok(Document::default()))
+}
+
+/// Whether a user of the kubeconfig has this refresh token.
+pub(super) fn has_refresh_token(text: &str, token: &str) -> bool {
+    let provider = |named: &NamedUser| named.user.auth_provider.clone();
+    let is_it = |provider: AuthProvider| {
+        provider.config.get("refresh-token").is_some_and(|refresh| refresh.get() == Some(token))
+    };
+    parse(text).is_ok_and(|document| document.users.iter().filter_map(provider).any(is_it))
+}
