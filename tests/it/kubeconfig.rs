@@ -317,7 +317,7 @@ a second document
 fn broken_certificates_of_a_bundle_are_skipped() {
     let (authority, api) = recording();
     let good = authority.pem();
-    let cut: String = good.lines().take(3).map(|line| format!("{line}\n")).collect();
+    let cut = good.lines().take(3).collect::<Vec<_>>().join("\n") + "\n";
     let no_certificate = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for bundle in [
         format!("{cut}{good}"),

@@ -369,21 +369,66 @@ fn decode(bytes: Vec<u8>) -> Option<String> {
 
 /// Parses the first document. Of a key that occurs twice, the last value counts.
 fn parse(text: &str) -> Result<Document, serde_saphyr::Error> {
-    let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_reader_input_bytes: None },
-        duplicate_keys: DuplicateKeyPolicy::LastWins,
-        with_snippet: false,
-    };
     let mut bytes = text.as_bytes();
-    let first = serde_saphyr::read_with_options(&mut bytes, options).next();
+    let first = serde_saphyr::read_with_options(&mut bytes, options()).next();
     first.unwrap_or_else(|| Ok(Document::default()))
 }
 
-/// Whether a user of the kubeconfig has this refresh token.
-pub(super) fn has_refresh_token(text: &str, token: &str) -> bool {
-    let provider = |named: &NamedUser| named.user.auth_provider.clone();
-    let is_it = |provider: AuthProvider| {
-        provider.config.get("refresh-token").is_some_and(|refresh| refresh.get() == Some(token))
-    };
-    parse(text).is_ok_and(|document| document.users.iter().filter_map(provider).any(is_it))
+fn options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_reader_input_bytes: None },
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    }
+}
+
+/// Another value for a text that is a value of a kubeconfig.
+pub(super) struct Replacement<'a> {
+    pub(super) old: &'a str,
+    pub(super) new: &'a str,
+}
+
+/// Replaces values in the text of a kubeconfig, which keeps its format and comments. `None` if that would change anything
+/// else, or nothing.
+pub(super) fn replace(text: &str, replacements: &[Replacement<'_>]) -> Option<String> {
+    let replaced = replacements.iter().fold(text.to_owned(), |text, with| text.replace(with.old, with.new));
+    let current = values(text)?;
+    let mut expected = current.clone();
+    for value in &mut expected {
+        replace_values(value, replacements);
+    }
+    (expected != current && values(&replaced)? == expected).then_some(replaced)
+}
+
+fn replace_values(value: &mut Value, replacements: &[Replacement<'_>]) {
+    match value {
+        Value::String(text) => {
+            if let Some(with) = replacements.iter().find(|with| with.old == text) {
+                with.new.clone_into(text);
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| replace_values(value, replacements)),
+        Value::Object(values) => values.values_mut().for_each(|value| replace_values(value, replacements)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn values(text: &str) -> Option<Vec<Value>> {
+    serde_saphyr::from_multiple_with_options(text, options()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_values_are_replaced_and_the_rest_of_the_text_is_kept() {
+        const TEXT: &str =
+            "# comment\nusers:\n- name: a-token\n  user: {x: 'old-token'}\n---\nold: [old-token]\n";
+        let replace = |old, new| replace(TEXT, &[Replacement { old, new }]);
+        assert_eq!(replace("old-token", "new").as_deref(), Some(&*TEXT.replace("old-token", "new")));
+        for (old, new) in [("token", "new"), ("missing", "new"), ("old-token", "it's"), ("comment", "new")] {
+            assert_eq!(replace(old, new), None, "{old}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::daemon::support::cluster::{Cluster, pod};
+use crate::daemon::support::cluster::{ApiRequest, Cluster, pod};
 use crate::daemon::support::gate::Gate;
 use crate::daemon::support::shop::{gate_with_service, order, run_orders, shop};
 use crate::daemon::{DaemonBuilder, PROD, assert_no_loss, eventually, wait_until_in_sync};
@@ -117,9 +117,9 @@ async fn credential_plugin_is_not_rerun_while_its_token_is_accepted() {
     let daemon = DaemonBuilder::new(&cluster, &gate).kubeconfig(&kubeconfig(&cluster, &user)).start();
     run_orders(&cluster, &gate, 1..=1).await;
     for n in 2..5 {
-        let watches = cluster.count(|request| request.is_watch());
+        let watches = cluster.count(ApiRequest::is_watch);
         cluster.end_watches();
-        eventually("another watch", async || cluster.count(|request| request.is_watch()) > watches).await;
+        eventually("another watch", async || cluster.count(ApiRequest::is_watch) > watches).await;
         run_orders(&cluster, &gate, n..=n).await;
     }
     daemon.stop().await;

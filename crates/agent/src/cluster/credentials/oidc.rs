@@ -27,7 +27,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::IssueError;
 use super::issued::Issue;
-use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError};
+use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError, Replacement};
 use crate::cluster::pem::decode_base64;
 use crate::cluster::proxy;
 use crate::cluster::tls::Verifier;
@@ -241,17 +241,19 @@ impl Oidc {
         sent.map_err(unreachable)
     }
 
-    /// Replaces the tokens in the text of the kubeconfig, which keeps its format and comments.
+    /// Replaces the tokens in the kubeconfig.
     fn write_back(&self, old: &Tokens, id: &SecretString, refresh: &SecretString) -> io::Result<()> {
         let text = std::fs::read_to_string(&self.file)?;
-        let replace = |text: String, old: &Option<SecretString>, new: &SecretString| match old {
-            Some(old) => text.replace(old.expose_secret(), new.expose_secret()),
-            None => text,
-        };
-        let replaced = replace(replace(text, &old.refresh, refresh), &old.id, id);
-        if !kubeconfig::has_refresh_token(&replaced, refresh.expose_secret()) {
-            return Err(io::Error::other("its text does not contain the previous token"));
-        }
+        let pairs = [(&old.refresh, refresh), (&old.id, id)].into_iter();
+        let replacements: Vec<_> = pairs
+            .filter_map(|(old, new)| {
+                let old = old.as_ref()?.expose_secret();
+                Some(Replacement { old, new: new.expose_secret() })
+            })
+            .collect();
+        let replaced = kubeconfig::replace(&text, &replacements);
+        let replaced =
+            replaced.ok_or_else(|| io::Error::other("its text does not contain the previous token"))?;
         // Behind a link, the file itself.
         let file = std::fs::canonicalize(&self.file)?;
         write_atomically(&file, replaced.as_bytes(), Existing::Replace, Readers::Owner)
