@@ -41,7 +41,7 @@ def faults(image):
             found = list(manifests.unknown(object, known))
             pod = manifests.pod_of(object)
             if pod:
-                found += manifests.not_restricted(pod["spec"])
+                found += [*manifests.not_restricted(pod["spec"]), *manifests.not_on_linux(pod["spec"])]
                 for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:
                     if "/supercargo:" in container["image"] and container["image"] != image:
                         found.append(f"{container['name']} has {container['image']}, expected {image}")

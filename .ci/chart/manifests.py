@@ -91,6 +91,7 @@ def faults(object):
         agent = pod["spec"]["containers"][0]["name"] == "agent"
         if pod["spec"].get("automountServiceAccountToken") is not agent:
             yield "automountServiceAccountToken must be true for the agent and false otherwise"
+        yield from not_on_linux(pod["spec"])
         if pod["spec"].get("enableServiceLinks") is not False:
             yield "enableServiceLinks must be false"
 
@@ -113,6 +114,12 @@ def pod_of(object):
         case "Deployment" | "StatefulSet" | "Job":
             return spec["template"]
     return None
+
+
+def not_on_linux(pod):
+    """The image exists for Linux only; a cluster may have nodes with Windows."""
+    if pod.get("nodeSelector", {}).get("kubernetes.io/os") != "linux":
+        yield "nodeSelector must have kubernetes.io/os: linux"
 
 
 def not_restricted(pod):

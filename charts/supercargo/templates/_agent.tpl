@@ -80,6 +80,9 @@ containers:
       {{- if not $.root.Values.proxy.forApiServer }}
       # Bypasses any proxy for the API server.
       {{- end }}
+      {{- if $.root.Values.extraEnvFrom }}
+      # Takes precedence over NO_PROXY in envFrom.
+      {{- end }}
       - name: NO_PROXY
         value: {{ quote . }}
       {{- end }}
@@ -158,10 +161,8 @@ volumes:
   {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with .Values.nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- include "supercargo.nodeSelector" .Values.nodeSelector | nindent 2 }}
 {{- with .Values.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}

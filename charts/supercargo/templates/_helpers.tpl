@@ -69,6 +69,11 @@ metadata:
 {{- $image.repository }}:{{ default .Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
+{{/* Node selector with the operating system of the image. */}}
+{{- define "supercargo.nodeSelector" -}}
+{{- toYaml (merge (dict) (default dict .) (dict "kubernetes.io/os" "linux")) -}}
+{{- end -}}
+
 {{- define "supercargo.serviceAccount" -}}
 {{- default (ternary (include "supercargo.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name -}}
 {{- end -}}

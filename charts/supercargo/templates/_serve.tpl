@@ -192,10 +192,8 @@ volumes:
   {{- with $service.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with $service.nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- include "supercargo.nodeSelector" $service.nodeSelector | nindent 2 }}
 {{- with $service.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
