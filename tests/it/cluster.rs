@@ -325,15 +325,37 @@ fn environment_with_only_unreadable_pods_is_not_empty() {
 
 #[test]
 fn list_without_usable_metadata_is_rejected() {
-    for (metadata, texts) in [
-        (r#"{"continue": 5}"#, &["invalid metadata", "expected a string"][..]),
-        ("null", &["the list has no resourceVersion"]),
-    ] {
-        let list = format!(r#"{{"kind": "PodList", "metadata": {metadata}, "items": []}}"#);
-        let api = Server::start(move |_| Reply::json(200, list.clone()));
-        assert_no_report(&api, texts);
+    let list = r#"{"kind": "PodList", "metadata": {"continue": 5}, "items": []}"#;
+    let api = Server::start(move |_| Reply::json(200, list));
+    assert_no_report(&api, &["invalid metadata", "expected a string"]);
+    assert_eq!(api.requests().len(), 1);
+}
+
+#[test]
+fn list_without_resource_version_is_reported_if_it_is_not_paged() {
+    let whole = fixture("pod-list.json");
+    let whole: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    for metadata in
+        [serde_json::json!({}), serde_json::json!({"resourceVersion": ""}), serde_json::Value::Null]
+    {
+        let mut list = whole.clone();
+        list["metadata"] = metadata;
+        let api = Server::start(move |_| Reply::json(200, list.to_string()));
+        let outcome = once().args(DRY).cluster(&api).run();
+        assert_eq!(outcome.expect(0, &[]).stdout, recorded_report());
         assert_eq!(api.requests().len(), 1);
     }
+}
+
+#[test]
+fn pages_without_resource_version_are_rejected() {
+    let api = Server::start(|request| {
+        let token = if parameters(request).contains_key("continue") { "" } else { "a" };
+        let list = serde_json::json!({"kind": "PodList", "metadata": {"continue": token}, "items": []});
+        Reply::json(200, list.to_string())
+    });
+    assert_no_report(&api, &["the pages have no resourceVersion, so they may differ in time"]);
+    assert_eq!(api.requests().len(), 2);
 }
 
 #[test]

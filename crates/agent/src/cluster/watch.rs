@@ -19,9 +19,14 @@ use super::list;
 use super::messages::{ListMeta, Namespace, Pod, Status};
 use super::object::Object;
 use crate::live::labels::NamespaceView;
-use crate::live::watch::{self, Input, Listing, State, Step, Streaming, Watch, WatchAction, WatchTiming};
+use crate::live::watch::{
+    self, AfterList, Input, Listing, State, Step, Streaming, Watch, WatchAction, WatchTiming,
+};
 use model::NamespaceName;
 use model::retry::{self, Retryable};
+
+const NOTHING_TO_WATCH_FROM: &str =
+    "the list has no resourceVersion to watch from; only --once accepts such a list";
 
 enum Open {
     Nothing,
@@ -118,13 +123,14 @@ impl Cluster {
     ) -> Result<(), Error> {
         let timing = WatchTiming {
             streaming: Streaming::Never,
+            after_list: AfterList::End,
             page_timeout: self.timeouts().frame,
             ..WatchTiming::default()
         };
         // The seed has no effect: nothing here backs off or watches.
         let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, 0), callback);
         loop {
-            let error = driver.advance().await;
+            let error = driver.advance(AfterList::End).await;
             match (&driver.step.action, error) {
                 (WatchAction::Wait(_), Some(error)) => return Err(error),
                 (_, error) => driver.send_step(error),
@@ -168,7 +174,7 @@ impl Cluster {
     ) -> Infallible {
         let mut driver = Driver::<_, T>::new(self, target, Watch::new(timing, seed), callback);
         loop {
-            let error = driver.advance().await;
+            let error = driver.advance(AfterList::Watch).await;
             driver.send_step(error);
         }
     }
@@ -216,7 +222,7 @@ impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
     }
 
     /// Carries out the action of the current step and sets the next step. Returns the error, if any.
-    async fn advance(&mut self) -> Option<Error> {
+    async fn advance(&mut self, after_list: AfterList) -> Option<Error> {
         let Self { cluster, target, watch, listener, open, .. } = self;
         // Reads of a list are not paused.
         let _suspension = (watch.state() == State::Listing).then(|| cluster.read_pause().suspend());
@@ -247,7 +253,7 @@ impl<'a, T: Object, F: FnMut(WatchEvent<T::View>)> Driver<'a, F, T> {
         };
         let outcome = read.unwrap_or_else(|error| Outcome::Failed(cluster.redacted(error)));
         self.step = watch.next(outcome.input(), Instant::now());
-        outcome.into_error(open, |text| cluster.without_secrets(text))
+        outcome.into_error(open, after_list, |text| cluster.without_secrets(text))
     }
 
     /// Sends the current step, and the error that led to it, to the listener.
@@ -343,21 +349,33 @@ impl Outcome {
     }
 
     /// The error, if the outcome is a failure.
-    fn into_error(self, open: &Open, redact: impl Fn(&str) -> String) -> Option<Error> {
+    fn into_error(
+        self,
+        open: &Open,
+        after_list: AfterList,
+        redact: impl Fn(&str) -> String,
+    ) -> Option<Error> {
         match (self, open) {
             (Self::Failed(error), _) => Some(error),
             // The list cannot be continued: no resourceVersion for a watch, or a repeated continue token.
             (Self::Page(metadata), Open::Page(request, _)) => Some(Error::UnexpectedResponse {
                 request: request.clone(),
-                problem: match metadata.resource_version.as_str() {
-                    "" => "the list has no resourceVersion".to_owned(),
+                problem: match (metadata.resource_version.as_str(), after_list) {
+                    ("", AfterList::Watch) => NOTHING_TO_WATCH_FROM.to_owned(),
+                    ("", AfterList::End) => {
+                        "the pages have no resourceVersion, so they may differ in time".to_owned()
+                    }
                     _ => "its continue token leads to itself".to_owned(),
                 },
             }),
-            (Self::Event(EventMeta::Bookmark { .. }), Open::Stream(stream)) => {
+            (Self::Event(EventMeta::Bookmark { initial_events_end, .. }), Open::Stream(stream)) => {
                 Some(Error::UnexpectedResponse {
                     request: stream.request.clone(),
-                    problem: "the list has no resourceVersion".to_owned(),
+                    problem: if initial_events_end {
+                        NOTHING_TO_WATCH_FROM.to_owned()
+                    } else {
+                        "the server ignored sendInitialEvents".to_owned()
+                    },
                 })
             }
             (Self::Ended, Open::Stream(stream)) => {

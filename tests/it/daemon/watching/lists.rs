@@ -1,11 +1,14 @@
 //! Failing lists: restarts of the API server, failing pages, expired tokens, no streaming lists. An incomplete list is
 //! never reported, and loses no pod.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use crate::daemon::support::cluster::{ApiRequest, Cluster, Fault};
 use crate::daemon::support::gate::Gate;
 use crate::daemon::support::rules::{always, every_nth, first_n, on};
 use crate::daemon::support::shop::{
-    force_relist, gate_with_service, run_orders, shop, start_synced, start_with_faults, web,
+    force_relist, gate_with_service, run_orders, running, shop, start_synced, start_with_faults, web,
     without_streaming_lists,
 };
 use crate::daemon::{
@@ -121,6 +124,29 @@ async fn failing_streaming_list_falls_back_to_pages() {
         let daemon =
             start_with_faults(&cluster, &gate, [on(ApiRequest::is_streaming_list, always(fault))]).await;
         assert!(lists(&cluster) > 0);
+        daemon.stop().await;
+    })
+    .await;
+}
+
+/// The stream is never silent: it has bookmarks, or only changes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_are_reported_from_pages_if_the_server_ignores_initial_events() {
+    run_concurrently([Duration::from_millis(10), Duration::from_hours(1)], |bookmarks| async move {
+        let (cluster, gate) = (shop(40), Gate::without_service());
+        cluster.keep_watches_open();
+        cluster.bookmarks_every(bookmarks);
+        cluster.inject(on(ApiRequest::is_streaming_list, always(Fault::IgnoredInitialEvents)));
+        let daemon = Daemon::start(&cluster, &gate);
+        let digests = AtomicUsize::new(0);
+        eventually("the pods are listed in pages", async || {
+            cluster.modify("shop", "web-00001", running(digests.fetch_add(1, Ordering::Relaxed) % 10));
+            lists(&cluster) > 0
+        })
+        .await;
+        cluster.bookmarks_every(Duration::from_millis(300));
+        run_orders(&cluster, &gate, 1..=2).await;
+        assert_no_loss(&gate, &cluster, PROD).await;
         daemon.stop().await;
     })
     .await;

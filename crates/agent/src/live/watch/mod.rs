@@ -15,7 +15,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-pub use timing::{Streaming, WatchTiming};
+pub use timing::{AfterList, Streaming, WatchTiming};
 pub use types::{Input, Listing, RestartReason, State, Step, StreamEvent, WatchAction, WatchRequest};
 
 use types::WatchFailure;
@@ -61,8 +61,11 @@ pub struct Watch {
 
 #[derive(Debug, Clone)]
 enum Phase {
-    /// A streaming list, up to its bookmark.
-    Streaming,
+    /// A streaming list, up to its bookmark, which must arrive in time: a server that ignores `sendInitialEvents` sends events
+    /// without ever ending the list.
+    Streaming {
+        deadline: Instant,
+    },
     Paged(Paging),
     Watching(Received),
     /// A delay; no response is open.
@@ -157,7 +160,7 @@ impl Watch {
     #[must_use]
     pub fn state(&self) -> State {
         match self.phase {
-            Phase::Streaming | Phase::Paged(..) => State::Listing,
+            Phase::Streaming { .. } | Phase::Paged(..) => State::Listing,
             Phase::Watching(_) => State::Watching,
             Phase::Waiting(_) => State::Waiting,
         }
@@ -169,16 +172,27 @@ impl Watch {
             (Phase::Waiting(next), Input::DelayElapsed) => self.send(next, now),
             // No response is open, so the input is stale.
             (Phase::Waiting(next), _) => self.wait(next, self.timing.backoff.initial),
+            (Phase::Streaming { .. }, Input::ResponseStarted) => self.read(self.streaming_phase(now), now),
             (phase, Input::ResponseStarted) => self.read(phase, now),
-            (Phase::Streaming, input) => self.on_streaming_list(input, now),
+            (Phase::Streaming { deadline }, input) => self.on_streaming_list(deadline, input, now),
             (Phase::Paged(paging), input) => self.on_page(paging, input, now),
             (Phase::Watching(received), input) => self.on_watch(received, input, now),
         }
     }
 
-    fn on_streaming_list(&mut self, input: Input<'_>, now: Instant) -> Step {
+    /// A streaming list that starts now.
+    fn streaming_phase(&self, now: Instant) -> Phase {
+        Phase::Streaming { deadline: now + self.timing.stream_timeout }
+    }
+
+    fn on_streaming_list(&mut self, mut deadline: Instant, input: Input<'_>, now: Instant) -> Step {
         let is_event = matches!(input, Input::Event(_));
         let failure = match input {
+            // The first bookmark of a streaming list ends it. This server does not support streaming lists.
+            Input::Event(StreamEvent::Bookmark { initial_events_end: false, .. }) => {
+                self.streaming = Streaming::Never;
+                WatchFailure::new(RestartReason::Garbled)
+            }
             // A watch cannot continue without a resourceVersion.
             Input::Event(StreamEvent::Bookmark { initial_events_end: true, resource_version: "" }) => {
                 WatchFailure::new(RestartReason::Garbled)
@@ -191,7 +205,13 @@ impl Watch {
             }
             input => match input.failure() {
                 Some(failure) => failure,
-                None => return self.read(Phase::Streaming, now),
+                None if deadline <= now => WatchFailure::new(RestartReason::Silent),
+                None => {
+                    if matches!(input, Input::Event(StreamEvent::Added { .. })) {
+                        deadline += self.timing.stream_extension;
+                    }
+                    return self.read(Phase::Streaming { deadline }, now);
+                }
             },
         };
         // The status of an ERROR event does not show whether the server supports streaming lists.
@@ -208,7 +228,12 @@ impl Watch {
 
     fn on_page(&mut self, paging: Paging, input: Input<'_>, now: Instant) -> Step {
         let failure = match input {
-            Input::Page { token: "", resource_version: "" } => return self.abandon_list(now),
+            // Nothing to watch from, and no sign that the pages are of one state.
+            Input::Page { token: "", resource_version: "" }
+                if self.timing.after_list == AfterList::Watch || paging.token.is_some() =>
+            {
+                return self.abandon_list(now);
+            }
             // The same token again would loop forever.
             Input::Page { token, .. } if paging.token.as_deref() == Some(token) => {
                 return self.abandon_list(now);
@@ -353,7 +378,7 @@ impl Watch {
     fn read(&mut self, phase: Phase, now: Instant) -> Step {
         let timing = &self.timing;
         let timeout = match phase {
-            Phase::Streaming => timing.stream_timeout,
+            Phase::Streaming { deadline } => deadline.saturating_duration_since(now),
             Phase::Paged(..) => timing.page_timeout,
             Phase::Watching(_) | Phase::Waiting(_) => {
                 let due = self.relist_at.map(|at| at.saturating_duration_since(now));
@@ -376,7 +401,7 @@ impl Watch {
             }
             Next::List if self.streaming == Streaming::Preferred => {
                 let request = WatchRequest::StreamingList { timeout_seconds: self.timeout_seconds() };
-                (Phase::Streaming, Some(Listing::Started), request)
+                (self.streaming_phase(now), Some(Listing::Started), request)
             }
             Next::List => return self.send(Next::Paged(Paging::default()), now),
             Next::Paged(paging) => {

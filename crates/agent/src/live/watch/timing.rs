@@ -8,8 +8,11 @@ use model::retry::Backoff;
 #[derive(Debug, Clone)]
 pub struct WatchTiming {
     pub streaming: Streaming,
-    /// Read timeout of a streaming list.
+    pub after_list: AfterList,
+    /// Timeout of a streaming list, up to the bookmark that ends it.
     pub stream_timeout: Duration,
+    /// Extension of this timeout by each added object. A large list arrives faster than that, changes arrive more slowly.
+    pub stream_extension: Duration,
     /// Read timeout of a page.
     pub page_timeout: Duration,
     /// Read timeout of a watch. The API server sends a bookmark about once a minute.
@@ -33,11 +36,22 @@ pub enum Streaming {
     Never,
 }
 
+/// What follows a complete list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterList {
+    /// A watch from its resourceVersion.
+    Watch,
+    /// Nothing, so a list in one response needs no resourceVersion.
+    End,
+}
+
 impl Default for WatchTiming {
     fn default() -> Self {
         Self {
             streaming: Streaming::Preferred,
+            after_list: AfterList::Watch,
             stream_timeout: Duration::from_secs(30),
+            stream_extension: Duration::from_millis(10),
             page_timeout: Duration::from_mins(1),
             watch_timeout: Duration::from_secs(100),
             stale_after: Duration::from_mins(4),
@@ -55,6 +69,7 @@ impl WatchTiming {
         let seconds = |seconds: &u32| (seconds / divisor).max(1);
         Self {
             stream_timeout: self.stream_timeout / divisor,
+            stream_extension: self.stream_extension / divisor,
             page_timeout: self.page_timeout / divisor,
             watch_timeout: self.watch_timeout / divisor,
             stale_after: self.stale_after / divisor,

@@ -35,6 +35,8 @@ pub enum Fault {
     EndAfter(usize),
     /// An undecodable body, or undecodable frames of a watch.
     Garbage,
+    /// A streaming list that never ends, as from a server that ignores `sendInitialEvents`.
+    IgnoredInitialEvents,
     /// A watch with status 200 that never sends a frame.
     Silent,
     /// A watch that sends bookmarks, but no events.

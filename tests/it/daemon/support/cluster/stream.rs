@@ -136,7 +136,7 @@ impl Stream {
                 self.queue.push_back((wire::event("ADDED", &stored.bytes), Some(Arc::clone(stored))));
             }
         }
-        if bookmarks {
+        if bookmarks && self.fault != Some(Fault::IgnoredInitialEvents) {
             self.enqueue_bookmark(state.revision, Bookmark::InitialEventsEnd);
         }
         (self.cursor, self.since) = (state.revision, state.revision);

@@ -7,7 +7,6 @@ fn streaming_list_completes_at_its_bookmark_and_continues_as_watch() {
     streaming()
         .then(ResponseStarted, "read 30 s")
         .then(added("3"), "read 30 s")
-        .then(bookmark("5"), "read 30 s")
         .then(added("4"), "read 30 s")
         .contact(None)
         .then(end_of_list("10"), "complete, read 100 s")
@@ -53,6 +52,41 @@ fn streaming_list_without_bookmark_falls_back_to_pages_once() {
         .then(error_status(410), "expired: list, request stream");
     streaming().then(Silent, "silent: list, request page");
     streaming().then(ResponseStarted, "read 30 s").then(end_of_list(""), "garbled: list, request page");
+}
+
+#[test]
+fn server_that_ignores_initial_events_is_asked_for_pages_after_its_bookmark() {
+    streaming()
+        .then(ResponseStarted, "read 30 s")
+        .then(added("3"), "read 30 s")
+        .then(bookmark("5"), "garbled: list, request page")
+        .then(ResponseStarted, "read 60 s")
+        .then(page("", "10"), "complete, watch from 10")
+        .then(error_status(410), "expired: list, request page");
+}
+
+#[test]
+fn server_that_ignores_initial_events_is_asked_for_pages_despite_changes() {
+    for event in [added("3"), modified("3"), deleted("3")] {
+        let mut story = streaming().then(ResponseStarted, "read 30 s");
+        for _ in 0..29 {
+            story = story.after(1).then_any(event);
+            assert!(matches!(story.last.action, WatchAction::Read { .. }));
+        }
+        story.after(2).then(event, "silent: list, request page");
+    }
+}
+
+#[test]
+fn streaming_list_may_take_longer_for_more_objects() {
+    let mut story = streaming().then(ResponseStarted, "read 30 s");
+    for _ in 0..100 {
+        for _ in 0..200 {
+            story = story.then_any(added("3"));
+        }
+        story = story.after(1);
+    }
+    story.then(end_of_list("10"), "complete, read 100 s");
 }
 
 #[test]
@@ -117,6 +151,16 @@ fn failed_first_page_restarts_the_list() {
             .then(page("", "10"), "complete, watch from 10");
     }
     paging().then(page("", ""), "garbled: wait 1 s").then(DelayElapsed, "list, request page");
+}
+
+#[test]
+fn list_without_resource_version_completes_only_in_one_response_without_a_watch() {
+    let timing =
+        WatchTiming { streaming: Streaming::Never, after_list: AfterList::End, ..WatchTiming::default() };
+    let list = || Story::new(timing.clone()).then(ResponseStarted, "read 60 s");
+    let step = list().then_any(page("", "")).last;
+    assert_eq!(step.listing, Some(Listing::Completed));
+    list().then(page("t1", ""), "request page after t1").then(page("", ""), "garbled: wait 1 s");
 }
 
 #[test]

@@ -114,6 +114,14 @@ fn added(resource_version: &str) -> Input<'_> {
     Input::Event(StreamEvent::Added { resource_version })
 }
 
+fn modified(resource_version: &str) -> Input<'_> {
+    Input::Event(StreamEvent::Modified { resource_version })
+}
+
+fn deleted(resource_version: &str) -> Input<'_> {
+    Input::Event(StreamEvent::Deleted { resource_version })
+}
+
 fn bookmark(resource_version: &str) -> Input<'_> {
     Input::Event(StreamEvent::Bookmark { resource_version, initial_events_end: false })
 }

@@ -245,9 +245,9 @@ fn only_watch_frames_and_complete_lists_count_as_contact() {
     streaming()
         .then(end_of_list("10"), "complete, read 100 s")
         .then(error(410, ""), "expired: list, request stream")
-        .after(50)
-        .then(added("12"), "read 30 s")
-        .contact(Some(50));
+        .after(20)
+        .then(added("12"), "read 10 s")
+        .contact(Some(20));
 }
 
 #[test]
