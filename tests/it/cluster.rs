@@ -358,6 +358,31 @@ fn pages_without_resource_version_are_rejected() {
     assert_eq!(api.requests().len(), 2);
 }
 
+/// The node has one digest under two names, or the specification already names the next image.
+#[test]
+fn verbose_output_names_pods_whose_status_has_another_image_name() {
+    let digest = "ab".repeat(32);
+    let named = |name, image, spec_image| {
+        let spec = Message::default().text(1, "app").text(2, spec_image);
+        // The first container of a name counts.
+        let spec = Message::default().message(2, &Message::default().message(2, &spec));
+        let encoded = pod("shop", name, "web", image, &digest, 0).encoded().to_vec();
+        Message::from([spec.encoded(), encoded.as_slice()].concat())
+    };
+    let pods = [
+        named("mirrored", "mirror.io/web:1", "reg.io/web:1"),
+        named("updated", "reg.io/web:1", "reg.io/web:2"),
+    ];
+    let api = Server::start(move |_| protobuf(200, list(&pods, "")));
+    let outcome = once().args(DRY).args(["-v"]).cluster(&api).run();
+    let expected = "pod shop/mirrored: container \"app\" is reported as \"mirror.io/web:1\", as in its status, and not as \"reg.io/web:1\", as in its specification";
+    outcome.expect(0, &[expected]);
+    assert!(!outcome.stderr.contains("shop/updated: "), "{outcome:#?}");
+    assert!(outcome.stdout.contains(&format!(r#"{{"mirror.io/web:1":"{digest}"}}"#)), "{outcome:#?}");
+    let quiet = once().args(DRY).cluster(&api).run();
+    assert!(!quiet.stderr.contains("shop/mirrored"), "{quiet:#?}");
+}
+
 #[test]
 fn verbose_output_names_skipped_pods_and_containers() {
     let outcome = once().args(DRY).args(["-v"]).recorded_pods().run();

@@ -3,12 +3,14 @@
 //! Called once per pod, by `gather` for a single run and by `daemon` for its watches. Logs the pods and
 //! containers left out, and returns problems to the caller, which limits the number of warnings.
 
+use tracing::Level;
+
 use super::Plan;
 use crate::cluster::Unreadable;
-use crate::live::collapse::PodSkip;
+use crate::live::collapse::{self, PodSkip};
 use crate::live::departure::Departure;
 use crate::live::live_set::{ApplyResult, LiveSet, UnreadableItem};
-use crate::live::pod::PodView;
+use crate::live::pod::{ContainerView, Phase, PodView};
 use model::escape::{Escaped, shortened};
 use model::{NamespaceName, pluralize};
 
@@ -46,6 +48,9 @@ pub(super) fn add(
         }
     };
     let (namespace, name) = (pod.namespace.clone(), pod.name.clone());
+    if tracing::enabled!(Level::DEBUG) && may_report(plan, live_set, &pod) {
+        log_two_names(plan, &pod);
+    }
     let applied = live_set.apply(scope, pod);
     log_skips(&namespace, &name, &applied);
     let ApplyResult { departures, skip, is_repeated, .. } = applied;
@@ -73,6 +78,27 @@ fn log_skips(namespace: &str, name: &str, applied: &ApplyResult) {
     }
     for (why, n) in &applied.skipped_containers {
         tracing::debug!("left out: {} of {namespace}/{name}, {why}", pluralize(*n, "container"));
+    }
+}
+
+/// Whether the pod is in a report, or may be once the labels of its namespace are known.
+fn may_report(plan: &Plan, live_set: &LiveSet, PodView { namespace, phase, .. }: &PodView) -> bool {
+    let is_selected = |n| live_set.selected_since(n, namespace).is_some();
+    *phase == Phase::Alive
+        && ((0..plan.environments.len()).any(is_selected) || live_set.awaits_labels(namespace))
+}
+
+fn log_two_names(plan: &Plan, pod: &PodView) {
+    let (namespace, name) = (Escaped(&pod.namespace), Escaped(&pod.name));
+    for ContainerView { name: container, image, spec_image, .. } in
+        collapse::containers_with_two_names(pod, plan.counting)
+    {
+        tracing::debug!(
+            "pod {namespace}/{name}: container \"{}\" is reported as \"{}\", as in its status, and not as \"{}\", as in its specification",
+            Escaped(container),
+            Escaped(image),
+            Escaped(spec_image),
+        );
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use model::image_id::{self, ImageId, InvalidImageId};
 
-use self::size_budget::SizeBudget;
+use self::size_budget::Fitting;
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};
 use model::{Digests, Fingerprint, Workload};
 
@@ -108,6 +108,12 @@ pub struct Container {
     is_config_digest: bool,
 }
 
+impl Container {
+    fn image(&self) -> (Fingerprint, &str) {
+        (self.digest, &self.image)
+    }
+}
+
 impl Collapsed {
     /// A pod that is not reported.
     #[must_use]
@@ -132,42 +138,32 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     if pod.phase == Phase::Ended {
         return Collapsed::skipped(PodSkip::Ended);
     }
-    let (mut containers, mut missing) = (Vec::<Container>::new(), Vec::new());
-    let mut budget = SizeBudget::default();
-    for container in
-        pod.containers.iter().filter(|c| counting == Counting::All || c.kind == ContainerKind::App)
-    {
+    let (mut known, mut missing) = (Vec::new(), Vec::new());
+    for container in pod.containers.iter().filter(|container| counting.includes(container)) {
         match image_id::parse(&container.image_id) {
-            Ok(id) => {
-                let image = image_name(container, &id);
-                if budget.reserve([&*container.name, &*image]) {
-                    containers.push(Container {
-                        name: container.name.as_str().into(),
-                        image: image.into(),
-                        digest: id.digest,
-                        is_config_digest: id.repository.is_none(),
-                    });
-                } else {
-                    missing.push((&container.name, ContainerSkip::TooMany));
-                }
-            }
+            Ok(id) => known.push(Container {
+                name: container.name.as_str().into(),
+                image: image_name(container, &id).into(),
+                digest: id.digest,
+                is_config_digest: id.repository.is_none(),
+            }),
             Err(invalid) => missing.push((&container.name, invalid.into())),
         }
     }
-    let current = containers.len();
+    let current = known.len();
     for old in remembered {
-        if !containers.iter().take(current).any(|c| c.name == old.name)
-            && budget.reserve([&*old.name, &*old.image])
-        {
-            containers.push(old.clone());
+        if !known.iter().take(current).any(|c| c.name == old.name) {
+            known.push(old.clone());
         }
     }
-    // Remembered containers are sorted.
-    let kept = containers.get(current..).unwrap_or_default();
-    let is_remembered = |name: &str| kept.binary_search_by(|c| (*c.name).cmp(name)).is_ok();
+    let Fitting { mut containers, owners, remembered, too_many } =
+        size_budget::fitting(known, current, pod.owners);
     let mut skipped = BTreeMap::<_, u64>::new();
+    if too_many > 0 {
+        skipped.insert(ContainerSkip::TooMany, too_many);
+    }
     for (name, reason) in missing {
-        if reason != ContainerSkip::NotStarted || !is_remembered(name) {
+        if reason != ContainerSkip::NotStarted || !remembered.contains(name.as_str()) {
             *skipped.entry(reason).or_default() += 1;
         }
     }
@@ -178,7 +174,6 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     let workload = match pod.created_at {
         _ if containers.is_empty() => Err(PodSkip::NoDigest),
         Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
-            let owners = size_budget::owners(pod.owners, budget);
             Ok(Arc::new(Workload { digests: digests(&containers), owners }))
         }
         _ => Err(PodSkip::Unreadable),
@@ -186,13 +181,37 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     Collapsed { workload, skipped: skipped.into_iter().collect(), containers: containers.into() }
 }
 
-/// The image name: from the status, else from the specification, else the repository of the digest, else the
-/// digest itself. Names that are too long or contain a control character are ignored.
+/// The containers to report whose status names another repository than the specification. A node has one digest under several
+/// names, or the specification already names the next image.
+pub fn containers_with_two_names(pod: &PodView, counting: Counting) -> impl Iterator<Item = &ContainerView> {
+    pod.containers.iter().filter(move |container| {
+        counting.includes(container)
+            && is_image_name(&container.image)
+            && is_image_name(&container.spec_image)
+            && reference::repository(&container.image) != reference::repository(&container.spec_image)
+    })
+}
+
+impl Counting {
+    fn includes(self, container: &ContainerView) -> bool {
+        self == Self::All || container.kind == ContainerKind::App
+    }
+}
+
+/// Whether a name can be reported: not too long, without a control character, and more than a digest.
+fn is_image_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && !image_id::is_bare_digest(name)
+        && !name.contains(char::is_control)
+}
+
+/// The image name: from the status, else from the specification, which may already name the next image, else the repository
+/// of the digest, else the digest itself.
 fn image_name(container: &ContainerView, id: &ImageId<'_>) -> String {
     [container.image.as_str(), container.spec_image.as_str(), id.repository.unwrap_or_default()]
         .into_iter()
-        .filter(|name| !name.is_empty() && name.len() <= MAX_NAME_BYTES)
-        .find(|name| !image_id::is_bare_digest(name) && !name.contains(char::is_control))
+        .find(|name| is_image_name(name))
         .map_or_else(|| format!("sha256:{}", id.digest), |name| reference::normalize(name).into_owned())
 }
 

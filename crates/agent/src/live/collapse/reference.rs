@@ -27,6 +27,17 @@ pub(super) fn normalize(name: &str) -> Cow<'_, str> {
     if REFERENCE.as_ref().is_some_and(|grammar| grammar.is_match(&full)) { full } else { Cow::Borrowed(name) }
 }
 
+/// The normalized name without tag and digest.
+pub(super) fn repository(name: &str) -> String {
+    let name = name.split_once('@').map_or(name, |(name, _)| name);
+    let mut name = normalize(name).into_owned();
+    let path = name.rfind('/').map_or(0, |slash| slash + 1);
+    if let Some(colon) = name.get(path..).and_then(|last| last.find(':')) {
+        name.truncate(path + colon);
+    }
+    name
+}
+
 fn with_registry(name: &str) -> Cow<'_, str> {
     let (registry, path) = match name.split_once('/') {
         Some(("index.docker.io", path)) => ("docker.io", path),
@@ -67,6 +78,22 @@ mod tests {
             assert_eq!(normalize(name), full);
         }
         assert_eq!(normalize(&format!("nginx@sha256:{H}")), format!("docker.io/library/nginx@sha256:{H}"));
+    }
+
+    #[test]
+    fn repository_has_no_tag_or_digest() {
+        for (name, expected) in [
+            ("nginx", "docker.io/library/nginx"),
+            ("nginx:1.27", "docker.io/library/nginx"),
+            (&format!("index.docker.io/library/nginx:1@sha256:{H}"), "docker.io/library/nginx"),
+            ("reg:5000/app", "reg:5000/app"),
+            ("reg:5000/app:1", "reg:5000/app"),
+            ("[::1]:5000/app", "[::1]:5000/app"),
+            ("Nginx:1", "Nginx"),
+            (":", ""),
+        ] {
+            assert_eq!(repository(name), expected, "{name}");
+        }
     }
 
     #[test]

@@ -49,6 +49,27 @@ fn name_is_taken_from_status_then_specification_then_repository() {
 }
 
 #[test]
+fn container_with_another_repository_in_its_status_has_two_names() {
+    for (image, spec_image, has_two) in [
+        ("mirror.io/nginx:1", "nginx:1", true),
+        ("reg.io/web:1", "reg.io/web-next:1", true),
+        ("nginx:1", "nginx:2", false),
+        ("docker.io/library/nginx:1", "nginx", false),
+        ("reg.io/web:1", &format!("reg.io/web@sha256:{A}"), false),
+        ("", "nginx:1", false),
+        (&format!("sha256:{A}"), "nginx:1", false),
+        ("reg.io/a\nb", "nginx:1", false),
+    ] {
+        let view = ContainerView { spec_image: spec_image.into(), ..container(image, A) };
+        let pod = pod(vec![view]);
+        assert_eq!(containers_with_two_names(&pod, Counting::All).count() == 1, has_two, "{image:?}");
+        let init = ContainerView { kind: ContainerKind::Init, ..pod.containers[0].clone() };
+        let pod = PodView { containers: vec![init], ..pod };
+        assert_eq!(containers_with_two_names(&pod, Counting::App).count(), 0);
+    }
+}
+
+#[test]
 fn containers_with_the_same_image_are_one_entry() {
     let image_id = format!("nginx@sha256:{A}");
     let both = vec![container("nginx", &image_id), container("docker.io/nginx", &image_id)];
@@ -128,6 +149,49 @@ fn pod_with_many_owners_or_containers_is_limited_to_16_kib() {
         remembered = collapse(pod(containers.to_vec()), Counting::All, &remembered).containers;
     }
     assert!(remembered.len() < 128, "{}", remembered.len());
+}
+
+/// A container cannot be hidden by many others.
+#[test]
+fn image_of_the_last_of_many_containers_is_reported() {
+    let owner = OwnerReference {
+        api_version: Some("apps/v1".into()),
+        kind: Some("ReplicaSet".into()),
+        name: Some("web-7d".into()),
+        uid: Some("u".into()),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    };
+    let many = |n: usize, image: &dyn Fn(usize) -> String| -> Vec<_> {
+        (0..n)
+            .map(|n| ContainerView {
+                name: format!("sidecar-{n:03}"),
+                ..container(&image(n), &format!("reg.io/a@sha256:{A}"))
+            })
+            .collect()
+    };
+    let last = ContainerView { name: "z".into(), ..container("reg.io/b:1", &format!("reg.io/b@sha256:{B}")) };
+    for (name, mut containers, too_many) in [
+        ("one image", many(120, &|_| "reg.io/a:1".to_owned()), 0),
+        ("one image, an API server's limit", many(6_000, &|_| "reg.io/a:1".to_owned()), 0),
+        ("one digest under many names", many(6_000, &|n| format!("reg.io/a:{n:07}")), 5_896),
+    ] {
+        containers.push(last.clone());
+        let view = PodView { owners: vec![owner.clone()], ..pod(containers) };
+        let collapsed = collapse(view.clone(), Counting::All, &[]);
+        let workload = collapsed.workload.as_ref().unwrap();
+        let digests: BTreeSet<_> = workload.digests.iter().map(|(_, digest)| digest.to_string()).collect();
+        assert_eq!(digests, [A, B].map(str::to_owned).into(), "{name}");
+        assert_eq!(workload.owners.len(), usize::from(too_many == 0), "{name}");
+        let skipped = (too_many > 0).then_some((ContainerSkip::TooMany, too_many));
+        assert_eq!(*collapsed.skipped, *skipped.as_slice(), "{name}");
+
+        // The same after a reboot, when the status has no image IDs.
+        let mut rebooted = view;
+        rebooted.containers.iter_mut().for_each(|container| container.image_id.clear());
+        let again = collapse(rebooted, Counting::All, &collapsed.containers);
+        assert_eq!(again.workload.as_ref().unwrap().digests, workload.digests, "{name}");
+    }
 }
 
 #[test]
