@@ -20,7 +20,7 @@ use agent::gather::Source;
 use agent::live::collapse::Counting;
 use agent::live::confirmation::Emptiness;
 use agent::live::labels::LabelSelector;
-use agent::live::selection::{Contradiction, Selection};
+use agent::live::selection::{Contradiction, Exclusion, Selection};
 use agent::once::{self, Destination};
 use agent::{EnvironmentConfig, OwnPod, Plan, Summary};
 use client::{Client, Deadline};
@@ -34,6 +34,7 @@ use runtime::{error_causes, listener, signals};
     group = ArgGroup::new("environments").required(true).args(["environment", "config"]),
     after_help = EXAMPLES,
 )]
+#[expect(clippy::struct_excessive_bools, reason = "one flag each on the command line")]
 pub(crate) struct Agent {
     /// Report once and exit
     #[arg(long)]
@@ -47,6 +48,9 @@ pub(crate) struct Agent {
     /// Report environments without pods, and environments whose namespaces do not exist
     #[arg(long)]
     allow_empty: bool,
+    /// Exclude pods with the annotation `supercargo.dev/exclude: "true"`, and report their number
+    #[arg(long)]
+    allow_exclusion: bool,
     /// Containers to report
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     containers: Containers,
@@ -266,6 +270,12 @@ impl Agent {
         if self.allow_empty {
             for environment in &mut environments {
                 environment.empty = Emptiness::Allowed;
+            }
+        }
+        if self.allow_exclusion {
+            for environment in &mut environments {
+                let selection = std::mem::take(&mut environment.selection);
+                environment.selection = selection.with_exclusion(Exclusion::Permitted);
             }
         }
         let counting = match self.containers {

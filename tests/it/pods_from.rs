@@ -57,6 +57,37 @@ fn file_and_standard_input_give_the_same_report() {
 }
 
 #[test]
+fn annotated_pod_of_a_file_is_excluded_only_with_the_option() {
+    let mut list = as_kubectl_prints();
+    let items = list["items"].as_array_mut().unwrap();
+    let reported: Value = serde_json::from_str(&recorded_report()).unwrap();
+    let name = &reported["artifacts"][0]["podName"];
+    let item = items.iter_mut().find(|item| item["metadata"]["name"] == *name).unwrap();
+    item["metadata"]["annotations"] = json!({"note": null, "supercargo.dev/exclude": "true"});
+    let file = list.to_string();
+    assert_eq!(from_stdin(file.as_str()).expect(0, &[]).stdout, recorded_report());
+    let yaml =
+        yaml(3).replacen("annotations:\n", "annotations:\n      supercargo.dev/exclude: \"true\"\n", 1);
+    for (file, artifacts) in [(file, 19), (yaml, 2)] {
+        let args = [
+            "--dry-run",
+            "--environment",
+            "x",
+            "--pods-from",
+            "-",
+            "--timeout",
+            "10m",
+            "--allow-exclusion",
+            "-v",
+        ];
+        let outcome = once().args(args).stdin(file).run();
+        outcome.expect(0, &["1 pod excluded", ", excluded", &format!("x: {artifacts} artifacts printed")]);
+        let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        assert_eq!(report["artifacts"].as_array().unwrap().len(), artifacts);
+    }
+}
+
+#[test]
 fn kubectl_output_gives_the_same_report_as_the_api_server() {
     let recorded = recorded_report();
     for (file, pod) in [("../kubectl/pods.json", "meshed-5f6b-k2x9p"), ("../kubectl/pods.yaml", "bare-pod")] {

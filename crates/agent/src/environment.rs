@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::live::confirmation::Emptiness;
 use crate::live::labels::LabelSelector;
-use crate::live::selection::{Contradiction, Selection};
+use crate::live::selection::{Contradiction, Exclusion, Selection};
 use model::escape::Escaped;
 use model::yaml;
 use model::{EnvironmentName, NamespaceName};
@@ -22,7 +22,7 @@ use runtime::files::read_up_to;
 #[derive(Debug, Clone)]
 pub struct EnvironmentConfig {
     pub name: EnvironmentName,
-    /// The namespaces that belong to it.
+    /// The pods that belong to it.
     pub selection: Selection,
     /// Whether it may be reported without pods.
     pub empty: Emptiness,
@@ -84,6 +84,9 @@ struct Entry {
     /// Report the environment even if its namespaces contain no pods or do not exist.
     #[serde(default)]
     allow_empty: bool,
+    /// Exclude pods with the annotation `supercargo.dev/exclude: "true"`, and report their number.
+    #[serde(default)]
+    allow_exclusion: bool,
 }
 
 /// A value that is deserialized by its `FromStr`, so that the error contains its position in the file.
@@ -134,7 +137,9 @@ impl Entry {
             all(self.exclude_namespaces),
             all(self.exclude_namespaces_regex),
         )?;
+        let exclusion = if self.allow_exclusion { Exclusion::Permitted } else { Exclusion::Ignored };
         let selection = selection.with_labels(self.namespace_selector.map(|selector| selector.0));
+        let selection = selection.with_exclusion(exclusion);
         let empty = if self.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld };
         Ok(EnvironmentConfig { name: self.name.0, selection, empty })
     }
@@ -197,7 +202,7 @@ mod tests {
              - name: prod\n  namespaces: [shop, pay]\n  namespacesRegex: ['^team-']\n  \
                excludeNamespaces: [team-x]\n  excludeNamespacesRegex: ['-dev$']\n  \
                namespaceSelector: env in (prod)\n\
-             - name: batch\n  allowEmpty: true\n",
+             - name: batch\n  allowEmpty: true\n  allowExclusion: true\n",
         )
         .unwrap();
         let [prod, batch] = environments.as_slice() else { panic!("{environments:?}") };
@@ -208,6 +213,8 @@ mod tests {
         assert!(prod.selection.label_selector_for("kube-system").is_some());
         assert_eq!((batch.name.as_str(), batch.empty), ("batch", Emptiness::Allowed));
         assert!(batch.selection.selects("anything"));
+        let exclusion = [prod, batch].map(|environment| environment.selection.exclusion());
+        assert_eq!(exclusion, [Exclusion::Ignored, Exclusion::Permitted]);
     }
 
     #[test]

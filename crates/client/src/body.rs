@@ -19,6 +19,9 @@ pub trait ReportBody {
     /// Number of bytes of all chunks.
     fn content_length(&self) -> u64;
 
+    /// Number of pods that the agent excluded.
+    fn excluded_pods(&self) -> u64;
+
     /// Starts at the first piece. A retry calls it again.
     fn chunks(&self) -> Self::Chunks;
 }

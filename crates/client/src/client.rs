@@ -20,7 +20,7 @@ use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenError, TokenSource};
 use model::OrganizationName;
 use model::escape::Escaped;
-use model::reporter::CLUSTER_HEADER;
+use model::reporter::{CLUSTER_HEADER, EXCLUDED_HEADER};
 use runtime::certificate_authorities::{self, BundleError};
 use runtime::files::read_up_to;
 use runtime::proxy::is_turned_off;
@@ -182,6 +182,10 @@ impl Client {
         let mut builder = self.builder(&request, &token).header(CONTENT_TYPE, "application/json").body(body);
         if let Some(cluster) = &self.cluster {
             builder = builder.header(CLUSTER_HEADER, cluster);
+        }
+        let excluded = report.excluded_pods();
+        if excluded > 0 {
+            builder = builder.header(EXCLUDED_HEADER, excluded);
         }
         self.upload(request, builder, &token, &progress).await
     }

@@ -3,6 +3,9 @@
 /// The header of a report with the identity of its cluster: the UID of the namespace `kube-system`.
 pub const CLUSTER_HEADER: &str = "supercargo-cluster";
 
+/// The header of a report with the number of pods that an annotation excludes; absent if there are none.
+pub const EXCLUDED_HEADER: &str = "supercargo-excluded-pods";
+
 /// Maximum number of characters of a `User-Agent` that are kept.
 const MAX_USER_AGENT: usize = 200;
 

@@ -151,15 +151,19 @@ CREATE TABLE environments (
     -- Minimum number of running artifacts, and the percentage by which it may fall; NULL: none.
     min_artifacts BIGINT,
     max_drop_percent BIGINT,
+    -- Whether reports that exclude pods are rejected.
+    forbids_exclusion BOOLEAN NOT NULL DEFAULT FALSE,
 
     -- The latest time of its records: each report, evaluation and silence is later, whatever the clock. 0: none yet.
     changed_at BIGINT NOT NULL DEFAULT 0,
 
-    -- The last report: time of receipt, name of its token, hash of its bytes, hash of its decoded content.
+    -- The last report: time of receipt, name of its token, hash of its bytes, hash of its decoded content, number of pods that
+    -- its agent excluded.
     last_report_at BIGINT,
     reported_by TEXT,
     body_hash BYTEA,
     report_hash BYTEA,
+    excluded_pods BIGINT NOT NULL DEFAULT 0,
     -- The number of the current snapshot; 0 before the first.
     snapshot BIGINT NOT NULL,
     -- Last report before a silence that was recorded, or the creation of an environment without reports; NULL: not silent.

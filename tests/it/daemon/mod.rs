@@ -7,6 +7,7 @@ pub(crate) mod support;
 pub(crate) mod watching;
 
 mod endpoint;
+mod exclusion;
 mod hanging_files;
 mod health;
 mod identity;

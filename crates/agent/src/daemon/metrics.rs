@@ -206,6 +206,7 @@ fn pod_reason(skip: PodSkip) -> &'static str {
         PodSkip::NotStarted => "not_started",
         PodSkip::NoDigest => "no_digest",
         PodSkip::Unreadable => "unreadable",
+        PodSkip::Excluded => "excluded",
     }
 }
 
@@ -222,7 +223,8 @@ fn container_reason(skip: ContainerSkip) -> &'static str {
 pub(super) const WITHHELD: [&str; 6] =
     ["unlisted", "stale", "no_such_namespace", "unconfirmed", "no_pods", "unreadable"];
 
-const POD_SKIPS: [PodSkip; 4] = [PodSkip::Ended, PodSkip::NotStarted, PodSkip::NoDigest, PodSkip::Unreadable];
+const POD_SKIPS: [PodSkip; 5] =
+    [PodSkip::Ended, PodSkip::NotStarted, PodSkip::NoDigest, PodSkip::Unreadable, PodSkip::Excluded];
 const CONTAINER_SKIPS: [ContainerSkip; 4] = [
     ContainerSkip::NotStarted,
     ContainerSkip::OtherAlgorithm,

@@ -1,10 +1,16 @@
 //! The fields of a pod that supercargo reads.
 //!
 //! `cluster` decodes them from protobuf, JSON or YAML; `collapse` reads them. Environment variables,
-//! arguments, annotations and volumes other than images are never decoded. Text is bytes until it is converted: it need
+//! arguments, annotations other than [`EXCLUDE`] and volumes other than images are never decoded. Text is bytes until it is converted: it need
 //! not be UTF-8.
 
 use model::{OwnerReference, Timestamp};
+
+/// The annotation that excludes a pod, in environments that permit it.
+pub const EXCLUDE: &str = "supercargo.dev/exclude";
+
+/// Its value; any other value excludes nothing.
+pub const EXCLUDE_VALUE: &str = "true";
 
 /// The fields of a pod that a report depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,6 +29,8 @@ pub struct PodView {
     pub owners: Vec<OwnerReference>,
     /// The containers with a status, and the mounted volumes with an image.
     pub containers: Vec<ContainerView>,
+    /// Whether it has the annotation [`EXCLUDE`].
+    pub is_excluded: bool,
 }
 
 impl PodView {

@@ -61,6 +61,7 @@ impl Report {
         let mut length = OPENING.len() + CLOSING.len() + snapshot.len().saturating_sub(1);
         let (mut hasher, mut common, mut common_hash) = (DefaultHasher::new(), Common::default(), 0);
         let mut escaped_name = Vec::new();
+        hasher.write_u64(snapshot.excluded);
         for artifact in &snapshot {
             if common.is_outdated(&artifact) {
                 common.set(&artifact);
@@ -94,7 +95,7 @@ impl Report {
         self.snapshot.is_empty()
     }
 
-    /// Hash of the content. Within a process, equal bodies have equal hashes.
+    /// Hash of the content and the number of excluded pods. Within a process, equal reports have equal hashes.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
@@ -106,6 +107,10 @@ impl ReportBody for Report {
 
     fn content_length(&self) -> u64 {
         self.content_length
+    }
+
+    fn excluded_pods(&self) -> u64 {
+        self.snapshot.excluded
     }
 
     /// In chunks of about 64 KiB.
@@ -280,7 +285,7 @@ mod tests {
             digest in 0_u8..2,
         ) -> Artifact {
             let digests: Digests = [(image.into(), Fingerprint::from([digest; 32]))].into_iter().collect();
-            let workload = Arc::new(Workload { digests, owners: [].into() });
+            let workload = Arc::new(Workload { digests, owners: [].into(), is_excluded: false });
             Artifact { namespace: namespace.into(), pod_name: pod_name.into(), created_at, workload }
         }
     }

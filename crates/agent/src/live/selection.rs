@@ -1,4 +1,4 @@
-//! Namespaces of an environment, and the scope of the lists that cover them.
+//! Namespaces of an environment, whether annotations exclude pods, and the scope of the lists that cover them.
 //!
 //! `agent` builds one [`Selection`] per environment. The live set filters its snapshots by it, and `cluster`
 //! lists the [`Scope`] that covers all selections.
@@ -9,7 +9,7 @@ use std::fmt;
 use regex::Regex;
 
 use super::labels::LabelSelector;
-use model::NamespaceName;
+use model::{NamespaceName, Workload};
 
 /// Maximum number of namespaces that are listed and watched individually; each uses one connection.
 const MAX_NAMESPACES: usize = 50;
@@ -23,6 +23,16 @@ pub struct Selection {
     label_selector: Option<LabelSelector>,
     except_names: BTreeSet<NamespaceName>,
     except_patterns: Vec<Regex>,
+    exclusion: Exclusion,
+}
+
+/// Whether an annotation excludes pods ([`EXCLUDE`](super::pod::EXCLUDE)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exclusion {
+    /// The annotation has no effect: whoever may create pods must not be able to hide them.
+    #[default]
+    Ignored,
+    Permitted,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +51,7 @@ impl Selection {
         except_names: BTreeSet<NamespaceName>,
         except_patterns: Vec<Regex>,
     ) -> Result<Self, Contradiction> {
-        let selection = Self { names, patterns, label_selector: None, except_names, except_patterns };
+        let selection = Self { names, patterns, except_names, except_patterns, ..Self::default() };
         match selection.names.iter().find(|name| !selection.selects(name.as_str())) {
             Some(name) => Err(Contradiction(name.clone())),
             None => Ok(selection),
@@ -52,6 +62,16 @@ impl Selection {
     #[must_use]
     pub fn with_labels(self, label_selector: Option<LabelSelector>) -> Self {
         Self { label_selector, ..self }
+    }
+
+    #[must_use]
+    pub fn with_exclusion(self, exclusion: Exclusion) -> Self {
+        Self { exclusion, ..self }
+    }
+
+    #[must_use]
+    pub fn exclusion(&self) -> Exclusion {
+        self.exclusion
     }
 
     /// Whether labels decide about any namespace.
@@ -87,6 +107,13 @@ impl Selection {
             && self.label_selector.is_none()
             && self.except_names.is_empty()
             && self.except_patterns.is_empty()
+    }
+}
+
+impl Exclusion {
+    #[must_use]
+    pub fn applies_to(self, workload: &Workload) -> bool {
+        self == Self::Permitted && workload.is_excluded
     }
 }
 
@@ -179,7 +206,7 @@ mod tests {
             patterns: patterns(&["^team-"]),
             except_names: names(["team-x"]),
             except_patterns: patterns(&["-dev$"]),
-            label_selector: None,
+            ..Default::default()
         };
         let rest = Selection { except_patterns: patterns(&["^kube-"]), ..Default::default() };
         for (selection, selected, other) in [

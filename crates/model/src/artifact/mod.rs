@@ -44,6 +44,8 @@ pub struct Workload {
     pub digests: Digests,
     /// The owner references, in Kubernetes' order.
     pub owners: Box<[OwnerReference]>,
+    /// Whether an annotation excludes the pods, in environments that permit it.
+    pub is_excluded: bool,
 }
 
 /// One owner of a pod. A field that Kubernetes omits is `None` and is omitted from the report.

@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use crate::Error;
 use crate::bootstrap::file::{Environment, unresolved};
 use crate::bootstrap::{Difference, Reconciliation, until};
-use crate::database::transaction::{execute, fetch_all, for_all, insert};
+use crate::database::transaction::{execute, fetch_all, fetch_scalars, for_all, insert};
 use model::{Fingerprint, Timestamp};
 
 /// The declared limits of an environment.
@@ -53,25 +53,30 @@ impl AllowanceContent {
 impl Reconciliation<'_> {
     pub(crate) async fn environments(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const RESET: &str = "
-            UPDATE environments SET silent_after = NULL, is_declared = FALSE, min_artifacts = NULL, max_drop_percent = NULL
+            UPDATE environments SET silent_after = NULL, is_declared = FALSE, min_artifacts = NULL, max_drop_percent = NULL,
+                                    forbids_exclusion = FALSE
             WHERE organization = $1
-              AND (silent_after IS NOT NULL OR is_declared OR min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
+              AND (silent_after IS NOT NULL OR is_declared OR min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL
+                   OR forbids_exclusion)";
         self.limits(environments).await?;
+        self.exclusion(environments).await?;
         execute!(self.transaction, RESET, self.organization);
         insert!(
             self.transaction,
             "INSERT INTO environments
-                 (id, organization, name, created_at, silent_after, min_artifacts, max_drop_percent, is_declared, snapshot) ",
+                 (id, organization, name, created_at, silent_after, min_artifacts, max_drop_percent, forbids_exclusion,
+                  is_declared, snapshot) ",
             " ON CONFLICT (organization, name)
               DO UPDATE SET silent_after = excluded.silent_after, min_artifacts = excluded.min_artifacts,
-                            max_drop_percent = excluded.max_drop_percent, is_declared = excluded.is_declared",
+                            max_drop_percent = excluded.max_drop_percent,
+                            forbids_exclusion = excluded.forbids_exclusion, is_declared = excluded.is_declared",
             environments,
             |values, environment| {
-                let Environment { name, silent_after, min_artifacts, max_drop, .. } = environment;
+                let Environment { name, silent_after, min_artifacts, max_drop, forbid_exclusion, .. } = environment;
                 values.push_bind(Uuid::now_v7()).push_bind(self.organization).push_bind(name.as_str());
                 values.push_bind(self.now).push_bind(*silent_after);
                 values.push_bind(min_artifacts.map(i64::from)).push_bind(max_drop.map(i64::from));
-                values.push_bind(true).push_bind(0_i64);
+                values.push_bind(*forbid_exclusion).push_bind(true).push_bind(0_i64);
             }
         );
         self.allowances(environments).await
@@ -108,6 +113,20 @@ impl Reconciliation<'_> {
             }
         }
         for_all!(self.transaction, UPDATE, restarted, self.organization);
+        Ok(())
+    }
+
+    /// Records which environments forbid or permit excluded pods from now on.
+    async fn exclusion(&mut self, environments: &[Environment]) -> Result<(), Error> {
+        const SELECT: &str = "SELECT name FROM environments WHERE organization = $1 AND forbids_exclusion";
+        let before: Vec<String> = fetch_scalars!(self.transaction, SELECT, self.organization);
+        let before: BTreeSet<_> = before.into_iter().collect();
+        let forbidding = environments.iter().filter(|environment| environment.forbid_exclusion);
+        let after: BTreeSet<_> = forbidding.map(|environment| environment.name.as_str().to_owned()).collect();
+        for name in before.symmetric_difference(&after) {
+            let forbids = after.contains(name);
+            self.record(format!("forbidExclusion of the environment {name} is {forbids}"));
+        }
         Ok(())
     }
 

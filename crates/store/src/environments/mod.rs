@@ -40,6 +40,8 @@ pub struct EnvironmentOverview {
     pub last_changed_at: Option<Timestamp>,
     /// When it was last reported; `None` if never.
     pub last_report_at: Option<Timestamp>,
+    /// Number of pods that the agent of its last report excluded.
+    pub excluded_pods: i64,
     /// Time without reports until it counts as silent; `None` for the service's default.
     #[sqlx(try_from = "Micros")]
     pub silent_after: Option<Duration>,
@@ -68,7 +70,7 @@ pub struct EnvironmentPlace {
 
 /// The columns of an [`EnvironmentOverview`].
 const SELECT_OVERVIEWS: &str = "
-    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at,
+    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at, e.excluded_pods,
            (SELECT s.received_at FROM snapshots s
             WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
              AS last_changed_at,

@@ -42,6 +42,8 @@ pub struct LockedEnvironment {
     /// Why it ran too few artifacts at the last evaluation, if it did.
     #[sqlx(try_from = "Json<Option<Reason>>")]
     pub absence: Option<Reason>,
+    /// Whether reports that exclude pods are rejected.
+    pub forbids_exclusion: bool,
     /// Whether it is queued for evaluation.
     pub is_queued: bool,
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
@@ -63,10 +65,12 @@ pub struct ReceivedReport<'a> {
     pub at: Timestamp,
     /// The name of the token.
     pub reported_by: &'a str,
-    /// The hash of its bytes and its sender.
+    /// The hash of its bytes, its sender and its number of excluded pods.
     pub body_hash: Fingerprint,
     /// The hash of its content, independent of order and formatting.
     pub report_hash: Fingerprint,
+    /// Number of pods that its agent excluded.
+    pub excluded_pods: u32,
 }
 
 const CONFIRM: &str = "
@@ -74,7 +78,7 @@ const CONFIRM: &str = "
     SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
         changed_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
-      AND last_report_at >= $1 - COALESCE(silent_after, $6)";
+      AND last_report_at >= $1 - COALESCE(silent_after, $6) AND NOT (forbids_exclusion AND excluded_pods > 0)";
 
 const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
@@ -93,7 +97,7 @@ macro_rules! select_environment {
     ($end:literal) => {
         concat!(
             "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
-                    min_artifacts, max_drop_percent, reference_artifacts, absence,
+                    min_artifacts, max_drop_percent, reference_artifacts, absence, forbids_exclusion,
                     EXISTS (SELECT 1 FROM evaluation_queue q
                             WHERE q.organization = e.organization AND q.environment = e.id) AS is_queued,
                     compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
@@ -118,8 +122,8 @@ impl TryFrom<LimitsRow> for ExpectedArtifacts {
     }
 }
 
-/// Confirms the last report if its bytes, its sender and its token are the same and there is no gap since. Returns
-/// whether it did. The time never goes back: a later report may be recorded first. A power failure may lose the
+/// Confirms the last report if its bytes, its sender and its token are the same, there is no gap since, and it excludes no
+/// pods that it must not. Returns whether it did. The time never goes back: a later report may be recorded first. A power failure may lose the
 /// update on SQLite; the next report repeats it.
 ///
 /// # Errors
@@ -222,9 +226,10 @@ pub async fn record(
         ON CONFLICT (organization, environment, snapshot, reported_by) DO UPDATE SET last_at = excluded.last_at";
     const UPDATE: &str = "
         UPDATE environments
-        SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5
-        WHERE organization = $6 AND id = $7";
-    let ReceivedReport { at, reported_by, body_hash, report_hash } = received;
+        SET last_report_at = $1, changed_at = $1, body_hash = $2, report_hash = $3, snapshot = $4, reported_by = $5,
+            excluded_pods = $6
+        WHERE organization = $7 AND id = $8";
+    let ReceivedReport { at, reported_by, body_hash, report_hash, excluded_pods } = received;
     let is_by_another = environment.reported_by.as_deref().is_some_and(|last| last != reported_by);
     if is_by_another && snapshot == environment.snapshot {
         execute!(transaction, UPSERT, organization, environment.id, snapshot, reported_by, at);
@@ -237,6 +242,7 @@ pub async fn record(
         report_hash,
         snapshot,
         reported_by,
+        i64::from(excluded_pods),
         organization,
         environment.id
     );

@@ -208,7 +208,13 @@ impl Shared {
         Box::pin(async move {
             let Some(url) = &self.service_url else { return self.accept(environment, number) };
             let mut forwarded = self.http.put(format!("{url}{}", request.path)).body(request.body.clone());
-            for name in ["authorization", "content-type", "user-agent", "supercargo-cluster"] {
+            for name in [
+                "authorization",
+                "content-type",
+                "user-agent",
+                "supercargo-cluster",
+                "supercargo-excluded-pods",
+            ] {
                 if let Some(value) = request.headers.get(name) {
                     forwarded = forwarded.header(name, value);
                 }

@@ -4,6 +4,7 @@
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`. Other fields are skipped without allocation.
 //! Protobuf, JSON and YAML decode to the same types, which convert to the views of `live`.
 
+mod annotations;
 mod pod;
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
+use super::annotations::Annotations;
 use super::{lossy_string, null_is_default, optional_text, text};
 use crate::live::pod::{ContainerKind, ContainerView, Phase, PodView};
 use model::OwnerReference;
@@ -36,6 +37,8 @@ pub(in crate::cluster) struct ObjectMeta {
     pub(in crate::cluster) resource_version: Vec<u8>,
     #[prost(message, optional, tag = "8")]
     creation_timestamp: Option<Time>,
+    #[prost(message, optional, tag = "12")]
+    annotations: Option<Annotations>,
     #[prost(message, repeated, tag = "13")]
     #[serde(deserialize_with = "null_is_default")]
     owner_references: Vec<Owner>,
@@ -242,6 +245,7 @@ impl From<Pod> for PodView {
             phase,
             owners: metadata.owner_references.into_iter().map(Into::into).collect(),
             containers,
+            is_excluded: metadata.annotations.is_some_and(|annotations| annotations.excludes),
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum PodSkip {
     NoDigest,
     /// The pod cannot be decoded, or lacks a name, a namespace or a creation time.
     Unreadable,
+    /// It has the annotation that excludes it, in an environment that permits it.
+    Excluded,
 }
 
 impl fmt::Display for PodSkip {
@@ -49,6 +51,7 @@ impl fmt::Display for PodSkip {
             Self::NotStarted => "not started",
             Self::NoDigest => "without a SHA-256 digest",
             Self::Unreadable => "unreadable",
+            Self::Excluded => "excluded",
         })
     }
 }
@@ -174,7 +177,8 @@ pub fn collapse(pod: PodView, counting: Counting, remembered: &[Container]) -> C
     let workload = match pod.created_at {
         _ if containers.is_empty() => Err(PodSkip::NoDigest),
         Some(_) if !pod.name.is_empty() && !pod.namespace.is_empty() => {
-            Ok(Arc::new(Workload { digests: digests(&containers), owners }))
+            let (digests, is_excluded) = (digests(&containers), pod.is_excluded);
+            Ok(Arc::new(Workload { digests, owners, is_excluded }))
         }
         _ => Err(PodSkip::Unreadable),
     };

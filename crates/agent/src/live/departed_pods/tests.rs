@@ -48,7 +48,8 @@ impl Cluster {
     fn ended_in(&mut self, namespace: &str, owner: &str, name: &str, since: Revision) {
         self.started += 1;
         let owner = OwnerReference { name: Some(owner.into()), ..OwnerReference::default() };
-        let workload = Workload { digests: Digests::from_iter([]), owners: [owner].into() };
+        let workload =
+            Workload { digests: Digests::from_iter([]), owners: [owner].into(), is_excluded: false };
         let artifact = Artifact {
             namespace: namespace.into(),
             pod_name: name.into(),

@@ -13,7 +13,7 @@ use super::tally::Tally;
 use crate::live::collapse::Collapsed;
 use crate::live::departure::{Departure, Revision};
 use crate::live::labels::NamespaceView;
-use crate::live::selection::Selection;
+use crate::live::selection::{Exclusion, Selection};
 use model::NamespaceName;
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Counters {
                 _ => continue,
             };
             for entry in pods.iter() {
-                change(&mut environment.tally, &entry.template.collapsed);
+                change(&mut environment.tally, &entry.template.collapsed, environment.selection.exclusion());
             }
             environment.is_seen |= namespace.belongs_to(n);
             if has_artifacts {
@@ -214,17 +214,30 @@ impl Counters {
     ) {
         for n in &namespace.environments {
             let Some(environment) = self.environments.get_mut(*n) else { continue };
+            let exclusion = environment.selection.exclusion();
             if let Some(before) = before {
-                environment.tally.subtract(before);
+                environment.tally.subtract(before, exclusion);
             }
             if let Some(now) = now {
-                environment.tally.add(now);
+                environment.tally.add(now, exclusion);
             }
         }
     }
 
     pub(super) fn tally(&self, environment: usize) -> Tally {
         self.environments.get(environment).map(|environment| environment.tally.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn exclusion(&self, environment: usize) -> Exclusion {
+        self.environments
+            .get(environment)
+            .map(|environment| environment.selection.exclusion())
+            .unwrap_or_default()
+    }
+
+    /// Whether an environment of this namespace excludes the pod.
+    pub(super) fn excludes(&self, namespace: &NamespaceCounters, pod: &Entry) -> bool {
+        namespace.environments.iter().any(|n| pod.is_excluded(self.exclusion(*n)))
     }
 
     pub(super) fn revision(&self, environment: usize) -> Revision {

@@ -7,6 +7,7 @@ use super::template::Template;
 use crate::live::collapse::{Counting, PodSkip, collapse};
 use crate::live::departure::{Departure, Revision};
 use crate::live::pod::{Phase, PodView};
+use crate::live::selection::Exclusion;
 use model::{Artifact, Workload};
 
 /// Distinguishes a pod from a later one with the same name.
@@ -60,7 +61,12 @@ impl Entry {
         self.template.collapsed.workload.as_ref().ok()
     }
 
-    /// Why the pod is not reported.
+    /// Whether an environment with this exclusion leaves the pod out.
+    pub(super) fn is_excluded(&self, exclusion: Exclusion) -> bool {
+        self.workload().is_some_and(|workload| exclusion.applies_to(workload))
+    }
+
+    /// Why the pod is not reported, in all environments.
     pub(super) fn skip(&self) -> Option<PodSkip> {
         self.template.collapsed.workload.as_ref().err().copied()
     }

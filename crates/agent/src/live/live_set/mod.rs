@@ -67,7 +67,7 @@ struct Namespace {
 pub struct ApplyResult {
     /// Artifacts that ended: of this pod, of an earlier pod with its name, or both.
     pub departures: Vec<Departure>,
-    /// Why the pod is not reported, although an environment selects its namespace.
+    /// Why the pod is not reported in an environment that selects its namespace.
     pub skip: Option<PodSkip>,
     /// Number of skipped containers, by reason.
     pub skipped_containers: Box<[(ContainerSkip, u64)]>,
@@ -192,7 +192,8 @@ impl LiveSet {
         }
 
         let (skip, skipped_containers) = if counters.is_selected() {
-            (now.skip(), now.template.collapsed.skipped.clone())
+            let excluded = || self.counters.excludes(counters, &now).then_some(PodSkip::Excluded);
+            (now.skip().or_else(excluded), now.template.collapsed.skipped.clone())
         } else {
             (None, Box::default())
         };

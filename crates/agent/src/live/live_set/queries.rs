@@ -91,7 +91,8 @@ impl LiveSet {
         let blocks = selected.flat_map(|Namespace { counters, pods }| {
             pods.share().map(|block| (Arc::clone(&counters.name), block))
         });
-        Snapshot::new(self.tally(environment), self.revision(environment), blocks.collect(), departed)
+        let (tally, revision) = (self.tally(environment), self.revision(environment));
+        Snapshot::new(tally, revision, self.counters.exclusion(environment), blocks.collect(), departed)
     }
 
     /// Whether a running pod has this artifact.

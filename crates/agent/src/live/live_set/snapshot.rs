@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::block::Block;
 use super::tally::Tally;
 use crate::live::departure::Revision;
+use crate::live::selection::Exclusion;
 use model::{Artifact, ArtifactView};
 
 #[derive(Debug, Clone)]
@@ -17,6 +18,9 @@ pub struct Snapshot {
     pub tally: Tally,
     /// The last revision that changed an artifact of the environment.
     pub revision: Revision,
+    /// Number of pods that an annotation excludes, running and departed.
+    pub excluded: u64,
+    exclusion: Exclusion,
     blocks: Arc<[(Arc<str>, Arc<Block>)]>,
     /// In report order.
     departed: Arc<[Artifact]>,
@@ -41,6 +45,7 @@ impl Snapshot {
     pub(super) fn new(
         tally: Tally,
         revision: Revision,
+        exclusion: Exclusion,
         blocks: Vec<(Arc<str>, Arc<Block>)>,
         mut departed: Vec<Artifact>,
     ) -> Self {
@@ -54,7 +59,10 @@ impl Snapshot {
                 unique.push(artifact);
             }
         }
-        Self { tally, revision, blocks: blocks.into(), departed: unique.into() }
+        let excluded =
+            unique.extract_if(.., |artifact| exclusion.applies_to(&artifact.workload)).count() as u64;
+        let excluded = excluded + tally.excluded();
+        Self { tally, revision, excluded, exclusion, blocks: blocks.into(), departed: unique.into() }
     }
 
     #[must_use]
@@ -101,7 +109,8 @@ impl<'a> Iter<'a> {
             let (namespace, block) = self.snapshot.blocks.get(self.cursor.block)?;
             match block.get(self.cursor.pod) {
                 Some((pod_name, entry)) => {
-                    if let Some(workload) = entry.workload() {
+                    let is_excluded = entry.is_excluded(self.snapshot.exclusion);
+                    if let Some(workload) = entry.workload().filter(|_| !is_excluded) {
                         return Some(ArtifactView {
                             namespace,
                             pod_name,

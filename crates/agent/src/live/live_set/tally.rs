@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::live::collapse::{Collapsed, ContainerSkip, PodSkip};
+use crate::live::selection::Exclusion;
 
 /// Counts of the pods in an environment's namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,8 +27,18 @@ impl Tally {
         self.skipped_pods.get(&PodSkip::Unreadable).copied().unwrap_or_default()
     }
 
-    pub(super) fn add(&mut self, pod: &Collapsed) {
+    /// Number of pods that an annotation excludes.
+    #[must_use]
+    pub fn excluded(&self) -> u64 {
+        self.skipped_pods.get(&PodSkip::Excluded).copied().unwrap_or_default()
+    }
+
+    pub(super) fn add(&mut self, pod: &Collapsed, exclusion: Exclusion) {
         self.pods += 1;
+        if is_excluded(pod, exclusion) {
+            *self.skipped_pods.entry(PodSkip::Excluded).or_default() += 1;
+            return;
+        }
         self.config_digests += pod.config_digests();
         match &pod.workload {
             Ok(_) => self.artifacts += 1,
@@ -39,8 +50,12 @@ impl Tally {
     }
 
     /// Subtracts a pod that was added in the same state.
-    pub(super) fn subtract(&mut self, pod: &Collapsed) {
+    pub(super) fn subtract(&mut self, pod: &Collapsed, exclusion: Exclusion) {
         self.pods = self.pods.saturating_sub(1);
+        if is_excluded(pod, exclusion) {
+            decrease(&mut self.skipped_pods, &PodSkip::Excluded, 1);
+            return;
+        }
         self.config_digests = self.config_digests.saturating_sub(pod.config_digests());
         match &pod.workload {
             Ok(_) => self.artifacts = self.artifacts.saturating_sub(1),
@@ -58,6 +73,10 @@ impl Tally {
             *self.skipped_pods.entry(PodSkip::Unreadable).or_default() += pods;
         }
     }
+}
+
+fn is_excluded(pod: &Collapsed, exclusion: Exclusion) -> bool {
+    pod.workload.as_ref().is_ok_and(|workload| exclusion.applies_to(workload))
 }
 
 fn decrease<K: Ord>(counts: &mut BTreeMap<K, u64>, key: &K, by: u64) {

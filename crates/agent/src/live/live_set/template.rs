@@ -61,8 +61,9 @@ impl Templates {
         counting: Counting,
         own: Option<&Arc<Template>>,
     ) -> Arc<Template> {
-        let PodView { namespace: _, name: _, uid: _, created_at, phase, owners, containers } = &pod;
-        let view = (created_at.is_some(), phase, owners, containers);
+        let PodView { namespace: _, name: _, uid: _, created_at, phase, owners, containers, is_excluded } =
+            &pod;
+        let view = (created_at.is_some(), phase, owners, containers, is_excluded);
         let view_hash = Some(self.all.hasher().hash_one(view));
         let remembered = own.map_or(&[][..], |own| &own.collapsed.containers);
         let last = self.last.as_ref().filter(|_| remembered.is_empty());

@@ -1,3 +1,4 @@
+mod exclusion;
 mod invalid;
 mod labels;
 

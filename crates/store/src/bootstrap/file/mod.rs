@@ -166,6 +166,9 @@ pub struct Environment {
     /// enough artifacts run again, or this value changes.
     #[schemars(range(max = 99))]
     pub max_drop: Option<u32>,
+    /// Whether reports that exclude pods by an annotation are rejected.
+    #[serde(default)]
+    pub forbid_exclusion: bool,
     /// Requirements for each running artifact.
     pub policy: Option<InlinePolicy>,
     /// Names of policies of this file, at most 10, in addition to the requirements of policy.

@@ -17,6 +17,8 @@ pub struct Pod {
     pub is_being_deleted: bool,
     /// Size of a padding annotation.
     pub padding: usize,
+    /// Whether it has the annotation that excludes it.
+    pub is_excluded: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +71,7 @@ pub fn pod(namespace: &str, name: &str) -> Pod {
         containers: Vec::new(),
         is_being_deleted: false,
         padding: 0,
+        is_excluded: false,
     }
 }
 
@@ -149,6 +152,12 @@ impl Pod {
     /// Enlarges the pod by this many bytes.
     pub fn padded(mut self, bytes: usize) -> Self {
         self.padding = bytes;
+        self
+    }
+
+    /// Adds or removes the annotation that excludes the pod.
+    pub fn excluded(mut self, is_excluded: bool) -> Self {
+        self.is_excluded = is_excluded;
         self
     }
 

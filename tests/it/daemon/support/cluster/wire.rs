@@ -40,6 +40,10 @@ pub fn encode(pod: &Pod, resource_version: u64) -> Bytes {
         let annotation = message().text(1, "example.com/padding").text(2, &"x".repeat(pod.padding));
         metadata = metadata.message(12, &annotation);
     }
+    if pod.is_excluded {
+        let annotation = message().text(1, "supercargo.dev/exclude").text(2, "true");
+        metadata = metadata.message(12, &annotation);
+    }
     for owner in &pod.owners {
         let api_version = if owner.kind == "Job" { "batch/v1" } else { "apps/v1" };
         let owner = message()

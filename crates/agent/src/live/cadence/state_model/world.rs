@@ -98,7 +98,7 @@ impl World {
             cadence: Cadence::new(timing, 3),
             departed_pods: DepartedPods::new(Limits::default()),
             reports_departed_pods: true,
-            workload: Arc::new(Workload { digests, owners: Box::default() }),
+            workload: Arc::new(Workload { digests, owners: Box::default(), is_excluded: false }),
             revision: Revision::default(),
             knowledge: Knowledge::Unlisted,
             is_cut_off: false,

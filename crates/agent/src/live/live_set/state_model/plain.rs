@@ -38,6 +38,7 @@ impl Pod {
             phase: if self.has_ended { Phase::Ended } else { Phase::Alive },
             owners: vec![],
             containers: self.containers.iter().map(container).collect(),
+            is_excluded: false,
         }
     }
 }

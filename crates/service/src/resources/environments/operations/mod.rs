@@ -37,6 +37,8 @@ pub(crate) struct Environment {
     last_modified_at: Timestamp,
     last_reported_at: Option<Timestamp>,
     last_changed_at: Option<Timestamp>,
+    /// Number of pods that an annotation excludes from the last report
+    excluded_pods: i64,
     /// Whether it is compliant; null if that is unknown
     state: Option<bool>,
     /// Whether it waits to be evaluated: the state is that of its last evaluation
@@ -220,6 +222,7 @@ async fn environments(
             last_modified_at: stored.last_changed_at.unwrap_or(stored.created_at),
             last_reported_at: stored.last_report_at,
             last_changed_at: stored.last_changed_at,
+            excluded_pods: stored.excluded_pods,
             state: match stored.compliance.confirmed(validity.is_valid(now)) {
                 Compliance::Compliant => Some(true),
                 Compliance::NonCompliant => Some(false),

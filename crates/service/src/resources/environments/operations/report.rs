@@ -17,8 +17,8 @@ use crate::http::body;
 use crate::http::json;
 use crate::http::problem::Problem;
 use crate::identity::access::{Admitted, Caller, Report};
-use model::reporter::{CLUSTER_HEADER, Sender};
-use model::{EnvironmentName, Fingerprint, Timestamp};
+use model::reporter::{CLUSTER_HEADER, EXCLUDED_HEADER, Sender};
+use model::{EnvironmentName, Fingerprint, Timestamp, pluralize};
 use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict};
 use rules::notification::{Cause, CauseKind};
 use rules::snapshot::change::{self, ArtifactChanges};
@@ -43,7 +43,10 @@ enum Changed {
     put,
     path = "/environments/{org}/{env_name}/report/K8S",
     tag = "environments",
-    params(("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may")),
+    params(
+        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may"),
+        ("Supercargo-Excluded-Pods" = Option<u32>, Header, description = "Number of pods that the agent excluded by an annotation"),
+    ),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
         (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
@@ -62,7 +65,8 @@ pub(crate) async fn report_k8s(
     let body = json::receive_bytes(&app, &organization, "the report", max, &headers, body).await?;
     let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
-    let changed = receive(&app, &caller, &organization, &environment, sender, body).await?;
+    let excluded_pods = excluded_pods(&headers)?;
+    let changed = receive(&app, &caller, &organization, &environment, sender, excluded_pods, body).await?;
     let (status, outcome, message) = match changed {
         Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
         Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
@@ -77,18 +81,32 @@ pub(crate) async fn report_k8s(
 /// The interface's message for a report without a new snapshot.
 const NO_SNAPSHOT: &str = "report processed, no new snapshots to create";
 
+/// The number of pods that the agent excluded. A header that cannot be read must not hide them.
+fn excluded_pods(headers: &HeaderMap) -> Result<u32, Problem> {
+    let mut values = headers.get_all(EXCLUDED_HEADER).iter();
+    let number = match (values.next(), values.next()) {
+        (None, _) => Some(0),
+        (Some(value), None) => value.to_str().ok().and_then(|number| number.parse().ok()),
+        (Some(_), Some(_)) => None,
+    };
+    number.ok_or_else(|| Problem::field(EXCLUDED_HEADER, "expected a number of pods"))
+}
+
 async fn receive(
     app: &App,
     caller: &Caller,
     organization: &str,
     environment: &EnvironmentName,
     sender: Sender,
+    excluded_pods: u32,
     body: body::Received,
 ) -> Result<Changed, Problem> {
     // A body with the same bytes as the last one of the same sender needs no parsing.
     let silent_after = app.site.silent_after;
     let name = environment.as_str();
-    let identity = [&body.hash.bytes()[..], sender.cluster.as_bytes(), &[0], sender.user_agent.as_bytes()];
+    let excluded = excluded_pods.to_be_bytes();
+    let (cluster, user_agent) = (sender.cluster.as_bytes(), sender.user_agent.as_bytes());
+    let identity = [&body.hash.bytes()[..], &excluded, cluster, &[0], user_agent];
     let hash = Fingerprint::from_content(&identity.concat());
     let permit = app.organization_locks.heartbeat(organization, app.limits.permit_timeout).await?;
     let now = app.site.now();
@@ -115,7 +133,7 @@ async fn receive(
     let reported = reported?;
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
-    let report = ParsedReport { reported: &reported, artifacts };
+    let report = ParsedReport { reported: &reported, artifacts, excluded_pods };
     let changed = record(app, caller, organization, environment, &sender, hash, report).await?;
     drop(share);
     Ok(changed)
@@ -124,6 +142,7 @@ async fn receive(
 struct ParsedReport<'a> {
     reported: &'a NormalizedReport,
     artifacts: ReportedArtifacts,
+    excluded_pods: u32,
 }
 
 /// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
@@ -161,7 +180,7 @@ async fn record(
     body_hash: Fingerprint,
     report: ParsedReport<'_>,
 ) -> Result<Changed, Problem> {
-    let ParsedReport { reported, artifacts: seen } = report;
+    let ParsedReport { reported, artifacts: seen, excluded_pods } = report;
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = match store::environments::reports::lock(
@@ -175,9 +194,11 @@ async fn record(
         Some(stored) => stored,
         None => create_environment(app, transaction, caller, organization, environment).await?,
     };
+    check_exclusion(environment, stored.forbids_exclusion, excluded_pods)?;
     let now = app.site.now();
     let at = now.after(Some(stored.changed_at));
-    let received = ReceivedReport { at, reported_by: &caller.name, body_hash, report_hash: reported.hash };
+    let reported_by = &caller.name;
+    let received = ReceivedReport { at, reported_by, body_hash, report_hash: reported.hash, excluded_pods };
     let longest = stored.silent_after.unwrap_or(app.site.silent_after);
     // Only reports end a silence: an evaluation by a replica whose clock is ahead is none.
     let reported_at = now.after(stored.last_report_at);
@@ -257,6 +278,21 @@ async fn record(
     evaluating.audit(audit, at).await?;
     evaluating.commit().await?;
     Ok(changed)
+}
+
+/// Rejects a report that excludes pods where the bootstrap file forbids it.
+fn check_exclusion(
+    environment: &EnvironmentName,
+    is_forbidden: bool,
+    excluded_pods: u32,
+) -> Result<(), Problem> {
+    if !is_forbidden || excluded_pods == 0 {
+        return Ok(());
+    }
+    let pods = pluralize(u64::from(excluded_pods), "pod");
+    Err(Problem::invalid(format!(
+        "environment \"{environment}\" forbids excluded pods, and the report excludes {pods}: run its agent without --allow-exclusion (allowExclusion), or remove forbidExclusion from the bootstrap file"
+    )))
 }
 
 /// Creates the environment of a first report, unless the caller's token may not, or has reached its limit.

@@ -258,6 +258,10 @@ fn current_facts(
             }
             dt { @if status.is_silent() { "Last reported" } @else { "Running" } }
             dd { (running_totals(totals)) }
+            @if environment.excluded_pods > 0 {
+                dt { "Excluded by annotation" }
+                dd { (count(environment.excluded_pods, "pod", "pods")) }
+            }
             dt { "Policy" }
             dd {
                 @for (number, policy) in policies.iter().enumerate() {
