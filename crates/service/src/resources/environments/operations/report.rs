@@ -43,10 +43,7 @@ enum Changed {
     put,
     path = "/environments/{org}/{env_name}/report/K8S",
     tag = "environments",
-    params(
-        ("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may"),
-        ("Supercargo-Excluded-Pods" = Option<u32>, Header, description = "Number of pods that the agent excluded by an annotation"),
-    ),
+    params(("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may")),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
         (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
