@@ -57,6 +57,23 @@ fn file_and_standard_input_give_the_same_report() {
 }
 
 #[test]
+fn both_images_of_120_containers_and_another_one_are_reported() {
+    let (a, b) = ("ab".repeat(32), "cd".repeat(32));
+    let status = |name: String, image: &str, digest: &str| json!({"name": name, "image": format!("{image}:1"), "imageID": format!("{image}@sha256:{digest}")});
+    let many = (0..120).map(|n| status(format!("worker-{n:03}"), "reg.io/a", &a));
+    let statuses: Vec<_> = many.chain([status("z".to_owned(), "reg.io/b", &b)]).collect();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop", "creationTimestamp": "2026-11-21T10:30:28Z"},
+        "status": {"phase": "Running", "containerStatuses": statuses},
+    });
+    let outcome = from_stdin(pod.to_string());
+    outcome.expect(0, &["1 artifact printed"]);
+    let digests = format!(r#""digests":{{"reg.io/a:1":"{a}","reg.io/b:1":"{b}"}}"#);
+    assert!(outcome.stdout.contains(&digests) && !outcome.stderr.contains("left out"), "{outcome:#?}");
+}
+
+#[test]
 fn annotated_pod_of_a_file_is_excluded_only_with_the_option() {
     let mut list = as_kubectl_prints();
     let items = list["items"].as_array_mut().unwrap();
