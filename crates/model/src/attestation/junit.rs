@@ -43,6 +43,7 @@ pub struct JunitResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<f64>,
     /// Start of the tests.
+    #[serde(default, deserialize_with = "timestamp")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
     /// Fields of newer clients.
@@ -123,13 +124,15 @@ fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     Err(serde::de::Error::custom(format!("expected an integer from 0 to 1000000000, got {number:?}")))
 }
 
+/// Reads seconds. Clients copy what test runners write, also a duration that no test can have: it is left out.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    match Option::<f64>::deserialize(deserializer)? {
-        Some(seconds) if !(0.0..=MAX_DURATION_SECONDS).contains(&seconds) => {
-            Err(serde::de::Error::custom(format!("expected seconds from 0 to 1000000000, got {seconds:?}")))
-        }
-        duration => Ok(duration),
-    }
+    let seconds = Option::<f64>::deserialize(deserializer)?;
+    Ok(seconds.filter(|seconds| (0.0..=MAX_DURATION_SECONDS).contains(seconds)))
+}
+
+/// Reads a time. One that the interface does not have, such as the year 1 of Go's zero time, is left out.
+fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.and_then(Timestamp::from_seconds))
 }
 
 #[cfg(test)]
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalid_counts_and_durations_are_rejected() {
+    fn invalid_counts_are_rejected_and_impossible_times_left_out() {
         let result = |key: &str, value: serde_json::Value| {
             let mut sent = json!({"failures": 0, "errors": 0, "total": 1});
             sent[key] = value;
@@ -152,10 +155,15 @@ mod tests {
             ("total", json!(1.5)),
             ("total", json!(1e300)),
             ("failures", json!("0")),
-            ("duration", json!(-0.1)),
-            ("timestamp", json!(-1)),
+            ("duration", json!("1")),
+            ("timestamp", json!("2026-09-15T12:00:00Z")),
         ] {
             assert!(result(key, value.clone()).is_err(), "{key}: {value}");
         }
+        for value in [json!(-0.5), json!(-62_135_596_800_i64), json!(1e300), json!(null)] {
+            assert_eq!(result("duration", value.clone()).unwrap().duration, None, "{value}");
+            assert_eq!(result("timestamp", value.clone()).unwrap().timestamp, None, "{value}");
+        }
+        assert_eq!(result("timestamp", json!(0)).unwrap().timestamp, Some(Timestamp::EPOCH));
     }
 }

@@ -296,6 +296,28 @@ async fn invalid_field_is_named(database: Database) {
     service.get(READER, "/attestations/acme/cart").await.expect(404);
 }
 
+async fn impossible_times_of_results_are_left_out(database: Database) {
+    let service = TestService::start(database).await;
+    // The year 1 is Go's zero time.
+    for (duration, timestamp) in [(json!(-0.5), json!(-62_135_596_800_i64)), (json!(1e300), json!(1e300))] {
+        let data = json!({"attestation_name": "unit", "junit_results": [
+            {"name": "s", "failures": 0, "errors": 0, "total": 1, "duration": duration, "timestamp": timestamp},
+            {"name": "t", "failures": 0, "errors": 0, "total": 2, "duration": 1.5, "timestamp": 1_790_000_000},
+        ]});
+        service.attest(ATTESTER, "cart", "t", form(&data)).await.expect(201);
+        let listed = service.read("/attestations/acme/cart").await;
+        assert_eq!(listed["data"][0]["is_compliant"], true, "{listed}");
+    }
+    let stored = service.database.rows("SELECT CAST(results AS TEXT) FROM attestations").await;
+    for results in &stored {
+        let results: Value = serde_json::from_str(results).unwrap();
+        let times = |n: usize| (results[n].get("duration").cloned(), results[n].get("timestamp").cloned());
+        assert_eq!(times(0), (None, None), "{results}");
+        assert_eq!(times(1), (Some(json!(1.5)), Some(json!(1_790_000_000))), "{results}");
+    }
+    assert_eq!(stored.len(), 2);
+}
+
 async fn path_names_are_decoded_or_rejected(database: Database) {
     let service = TestService::start(database).await;
     for trail in ["100%25", "%F0%9F%9A%A2", "a.b", "...", "a%3Fb%23c", "%3Cb%3E", "';--", "a+b", "%20x"] {
@@ -375,5 +397,6 @@ crate::service::on_sqlite!(
     form_over_a_size_limit_gets_413,
     invalid_form_is_rejected_with_its_part,
     invalid_field_is_named,
+    impossible_times_of_results_are_left_out,
     path_names_are_decoded_or_rejected,
 );
