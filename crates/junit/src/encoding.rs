@@ -1,18 +1,20 @@
 //! Decodes a file by its byte-order mark, by how `<` is encoded, or by its XML declaration
 //! (Extensible Markup Language 1.0, appendix F).
+//!
+//! Bytes that are invalid in the encoding become U+FFFD: producers copy names and output of tests as they are.
 
 use std::borrow::Cow;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-use super::error::{JunitError, Problem, at};
+use super::error::Problem;
 
 /// The XML declaration is searched in this many bytes.
 const MAX_DECLARATION_BYTES: usize = 1024;
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, JunitError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Problem> {
     if bytes.is_empty() {
-        return Err(Problem::Empty.into());
+        return Err(Problem::Empty);
     }
     let (encoding, mark) = match Encoding::for_bom(bytes) {
         Some(found) => found,
@@ -20,16 +22,12 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, JunitError> {
     };
     let bytes = bytes.get(mark..).unwrap_or_default();
     if encoding == UTF_8 {
-        return match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Cow::Borrowed(text)),
-            Err(error) => {
-                let (valid, _) = bytes.split_at(error.valid_up_to());
-                Err(at(&String::from_utf8_lossy(valid), valid.len(), Problem::Encoding("UTF-8")))
-            }
-        };
+        return Ok(String::from_utf8_lossy(bytes));
     }
-    let decoded = encoding.decode_without_bom_handling_and_without_replacement(bytes);
-    decoded.ok_or_else(|| Problem::Encoding(encoding.name()).into())
+    if [UTF_16LE, UTF_16BE].contains(&encoding) && bytes.len() % 2 == 1 {
+        return Err(Problem::Encoding(encoding.name()));
+    }
+    Ok(encoding.decode_without_bom_handling(bytes).0)
 }
 
 fn encoding_without_mark(bytes: &[u8]) -> Result<&'static Encoding, Problem> {
@@ -51,5 +49,33 @@ fn encoding_without_mark(bytes: &[u8]) -> Result<&'static Encoding, Problem> {
         Some(encoding) if [UTF_16LE, UTF_16BE].contains(&encoding) => Ok(UTF_8),
         Some(encoding) => Ok(encoding),
         None => Err(Problem::UnknownEncoding(label.to_owned())),
+    }
+}
+
+/// Whether the root element is a suite, or the file ends before that is certain. For a file that cannot be read, or only
+/// its start.
+#[must_use]
+pub fn may_have_suites(bytes: &[u8]) -> bool {
+    let text = decode(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes));
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    loop {
+        let end = match rest.get(..2) {
+            Some("<?") => "?>",
+            Some("<!") if rest.starts_with("<!--") => "-->",
+            // An internal subset contains other declarations.
+            Some("<!") if rest.split('>').next().is_some_and(|start| start.contains('[')) => "]>",
+            Some("<!") => ">",
+            _ => break,
+        };
+        let Some((_, after)) = rest.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+    let Some(root) = rest.strip_prefix('<') else { return false };
+    let end = root.find(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
+    let name = root.get(..end.unwrap_or(root.len())).unwrap_or_default();
+    let name = name.rsplit_once(':').map_or(name, |(_, local)| local);
+    match end {
+        Some(_) => matches!(name, "testsuite" | "testsuites"),
+        None => "testsuites".starts_with(name),
     }
 }

@@ -16,6 +16,8 @@ pub struct JunitError {
     pub position: Option<TextPosition>,
     /// The problem.
     pub problem: Problem,
+    /// Whether the root element is a suite, so that tests are missing if the file does not count.
+    pub may_have_suites: bool,
 }
 
 /// Line and column in a text, both counted from 1.
@@ -82,18 +84,11 @@ impl From<quick_xml::Error> for Problem {
     }
 }
 
-impl From<Problem> for JunitError {
-    fn from(problem: Problem) -> Self {
-        Self { position: None, problem }
-    }
-}
-
-/// A problem at a byte offset of a text.
-pub(super) fn at(text: &str, offset: usize, problem: Problem) -> JunitError {
+/// The position of a byte offset in a text.
+pub(super) fn position(text: &str, offset: usize) -> TextPosition {
     let before = text.get(..text.floor_char_boundary(offset)).unwrap_or_default();
     let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-    let position = TextPosition { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 };
-    JunitError { position: Some(position), problem }
+    TextPosition { line: before.matches('\n').count() + 1, column: line.chars().count() + 1 }
 }
 
 fn excerpt(text: &str) -> String {

@@ -29,19 +29,16 @@ pub struct FailedTest {
 }
 
 impl FailedTest {
-    /// Records the message of a failure; an unreadable message is ignored.
-    pub(super) fn record_message(&mut self, failure: &BytesStart<'_>) {
-        if self.message.is_empty() {
-            let message = attributes(failure).flatten().find(|(key, _)| *key == "message");
-            self.message =
-                message.map_or_else(String::new, |(_, text)| shortened(text.trim(), MAX_MESSAGE_CHARS));
-        }
+    /// The message of a failure; empty if there is none or it is unreadable.
+    pub(super) fn message_of(failure: &BytesStart<'_>) -> String {
+        let message = attributes(failure).flatten().find(|(key, _)| *key == "message");
+        message.map_or_else(String::new, |(_, text)| shortened(text.trim(), MAX_MESSAGE_CHARS))
     }
 
     /// Appends text of a failure, up to the limit.
-    pub(super) fn append_output(&mut self, text: &str) {
-        let room = MAX_OUTPUT_BYTES.saturating_sub(self.output.len());
+    pub(super) fn append_output(output: &mut String, text: &str) {
+        let room = MAX_OUTPUT_BYTES.saturating_sub(output.len());
         let end = text.floor_char_boundary(room);
-        self.output.push_str(text.get(..end).unwrap_or_default());
+        output.push_str(text.get(..end).unwrap_or_default());
     }
 }

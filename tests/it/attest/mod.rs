@@ -20,5 +20,6 @@ fn particular<'a>(table: &'a str, name: &str) -> &'a str {
     line.unwrap_or_else(|| panic!("no {name} in {table}")).strip_prefix(name).unwrap().trim()
 }
 
-const PASSING: &str = "<testsuite name=\"s\"><testcase time=\"0.5\"/></testsuite>";
-const FAILING: &str = "<testsuite name=\"f\"><testcase/><testcase><failure/></testcase></testsuite>";
+const PASSING: &str = "<testsuite name=\"s\"><testcase name=\"a\" time=\"0.5\"/></testsuite>";
+const FAILING: &str =
+    "<testsuite name=\"f\"><testcase name=\"a\"/><testcase name=\"b\"><failure/></testcase></testsuite>";

@@ -5,7 +5,7 @@ use crate::attest::{attest, particular};
 use crate::fake::{Reply, Server};
 
 /// File or folder, expected totals, and output of the runner.
-const SAMPLES: [(&str, &str, &str); 24] = [
+const SAMPLES: [(&str, &str, &str); 36] = [
     (
         "surefire/cart",
         "9 tests: 5 passed, 1 failed, 2 with an error, 1 skipped",
@@ -77,6 +77,43 @@ const SAMPLES: [(&str, &str, &str); 24] = [
         "2 scenarios passed, 1 failed, 2 error, 1 skipped",
     ),
     ("robot", "5 tests: 2 passed, 2 failed, 1 skipped", "5 tests, 2 passed, 2 failed, 1 skipped"),
+    // Each try is a test case.
+    (
+        "pytest-rerunfailures/report.xml",
+        "4 tests: 2 passed, 1 failed, 1 skipped",
+        "1 failed, 2 passed, 1 skipped, 4 rerun",
+    ),
+    // The test that was interrupted is a test case without a name.
+    ("pytest-rerunfailures/report-interrupted.xml", "2 tests: 1 passed, 1 with an error", "1 passed in"),
+    // The file counts assertions, and each section is a test case.
+    (
+        "catch2/junit.xml",
+        "7 tests: 2 passed, 2 failed, 1 with an error, 2 skipped",
+        "test cases: 6 | 1 passed | 3 failed | 2 failed as expected",
+    ),
+    (
+        "catch2/junit-may-fail.xml",
+        "2 tests: 1 passed, 1 skipped",
+        "test cases: 2 | 1 passed | 1 failed as expected",
+    ),
+    ("karma", "6 tests: 1 passed, 2 failed, 3 skipped", "Executed 3 of 6 (2 FAILED) (skipped 3)"),
+    ("newman/cart.xml", "3 tests: 2 passed, 1 failed", "assertions"),
+    // The suite declares the error of the script.
+    ("newman/broken.xml", "3 tests: 2 passed, 1 with an error", "Error in test-script"),
+    (
+        "ant",
+        "5 tests: 2 passed, 1 failed, 1 with an error, 1 skipped",
+        "Tests run: 3, Failures: 1, Errors: 0, Skipped: 1",
+    ),
+    ("testng", "2 tests: 2 passed", "Tests run: 2, Failures: 0, Errors: 0, Skipped: 0"),
+    (
+        "phpunit-9",
+        "6 tests: 2 passed, 1 failed, 1 with an error, 2 skipped",
+        "Tests: 6, Assertions: 3, Errors: 1, Failures: 1, Skipped: 1, Incomplete: 1",
+    ),
+    ("googletest", "7 tests: 3 passed, 2 failed, 2 skipped", "[  PASSED  ] 3 tests."),
+    // A test whose subtests fail has a test case for each of them.
+    ("xmlrunner", "4 tests: 2 passed, 2 failed", "FAILED (failures=2)"),
 ];
 
 fn fixture(path: &str) -> String {

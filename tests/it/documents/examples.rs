@@ -152,7 +152,7 @@ fn examples_run() {
     let service = Server::start(service);
     let examples =
         |name: &str| std::fs::read(format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let failing = "<testsuite><testcase/><testcase><failure/></testcase></testsuite>";
+    let failing = "<testsuite><testcase name=\"a\"/><testcase name=\"b\"><failure/></testcase></testsuite>";
     let mut ran = 0;
     for words in all {
         parse(&words).unwrap_or_else(|error| panic!("{error}"));

@@ -36,7 +36,7 @@ async fn run_command(endpoint: &Endpoint, proxy: &Proxy, line: &str) -> Outcome 
         .env("SUPERCARGO_CA_FILE", ca.to_str().unwrap())
         .env("SUPERCARGO_ORG", "acme")
         .env("SUPERCARGO_TOKEN", ADMIN)
-        .file("results.xml", "<testsuite name=\"s\"><testcase/></testsuite>")
+        .file("results.xml", "<testsuite name=\"s\"><testcase name=\"a\"/></testsuite>")
         .args(line.split(' '));
     let start = Instant::now();
     let outcome = tokio::task::spawn_blocking(|| Program::run(program)).await.unwrap();

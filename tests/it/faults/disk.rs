@@ -34,8 +34,11 @@ fn full_standard_output_is_an_error_with_an_exit_code() {
         &dry_run,
     ] {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("results.xml"), "<testsuite name=\"s\"><testcase/></testsuite>")
-            .unwrap();
+        std::fs::write(
+            home.path().join("results.xml"),
+            "<testsuite name=\"s\"><testcase name=\"a\"/></testsuite>",
+        )
+        .unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_supercargo"));
         command
             .env_clear()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 
 use bytes::Bytes;
@@ -15,8 +15,8 @@ use walkdir::WalkDir;
 
 use crate::cli::files::{FileError, quoted};
 use client::Attachment;
-use junit::{self, CountMismatch, JunitError, Problem};
-use model::{JunitResult, Text};
+use junit::{Decisions, JunitError, Problem, ResultFiles};
+use model::JunitResult;
 use runtime::files::read_up_to;
 
 /// Maximum size of a file of results, in bytes.
@@ -35,8 +35,7 @@ pub(super) enum Attach<'a> {
 #[derive(Debug)]
 pub(super) struct TestResults {
     pub(super) results: Vec<JunitResult>,
-    /// Suites whose totals contradict their test cases, with their file.
-    pub(super) mismatches: Vec<(PathBuf, CountMismatch)>,
+    pub(super) decisions: Decisions,
     pub(super) files: usize,
     pub(super) attachment: Option<Attachment>,
 }
@@ -72,33 +71,69 @@ struct InputFile {
 
 /// Reads the files, directories and patterns of the command line.
 pub(super) fn read(arguments: &[PathBuf], attach: Attach<'_>) -> Result<TestResults, ResultsError> {
-    let mut found = TestResults { results: Vec::new(), mismatches: Vec::new(), files: 0, attachment: None };
-    let mut bundle = Bundle::default();
-    for InputFile { path, is_from_directory } in input_files(arguments)? {
-        let bytes = read_results(&path)?;
-        let read = match junit::read(&bytes) {
-            Err(JunitError { problem: problem @ Problem::Root(_), .. }) if is_from_directory => {
-                tracing::info!("skipped {}: {problem}", quoted(&path));
-                continue;
+    let mut read = ResultFiles::default();
+    let (mut files, mut bundle) = (0, Bundle::default());
+    for file in input_files(arguments)? {
+        match read_file(&mut read, &file) {
+            Err(error) if file.is_from_directory && error.is_other_file(&file.path) => {
+                tracing::info!("skipped {}: {}", quoted(&file.path), error.reason());
             }
-            read => read.map_err(|error| ResultsError::NotJunit(path.clone(), error))?,
-        };
-        found.files += 1;
-        read.results.into_iter().for_each(|result| junit::add(&mut found.results, with_name(result, &path)));
-        found.mismatches.extend(read.mismatches.into_iter().map(|mismatch| (path.clone(), mismatch)));
-        if attach == Attach::Results {
-            bundle.add(path, bytes)?;
+            content => {
+                let content = content?;
+                files += 1;
+                if attach == Attach::Results {
+                    bundle.add(file.path, content)?;
+                }
+            }
         }
     }
-    if found.files == 0 {
+    if files == 0 {
         return Err(ResultsError::NoResults(arguments.first().cloned().unwrap_or_default()));
     }
-    found.attachment = match attach {
+    let attachment = match attach {
         Attach::Results => bundle.finish()?,
         Attach::File(path) => Some(read_attachment(path)?),
         Attach::Nothing => None,
     };
-    Ok(found)
+    let junit::Results { results, decisions } = read.results();
+    Ok(TestResults { results, decisions, files, attachment })
+}
+
+fn read_file(read: &mut ResultFiles, file: &InputFile) -> Result<Vec<u8>, ResultsError> {
+    let bytes = read_results(&file.path)?;
+    read.add(&file.path, &bytes).map_err(|error| ResultsError::NotJunit(file.path.clone(), error))?;
+    Ok(bytes)
+}
+
+impl ResultsError {
+    /// Whether a file in a directory is of another kind, so that no test is missing without it. By its name, a file
+    /// `TEST-*.xml` has results, unless its root element is another one.
+    fn is_other_file(&self, path: &Path) -> bool {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_named_so = name.starts_with("TEST-") || name.starts_with("TESTS-");
+        match self {
+            Self::NotJunit(_, JunitError { problem: Problem::Root(_), .. }) => true,
+            Self::NotJunit(_, error) => !is_named_so && !error.may_have_suites,
+            Self::TooLarge(..) => !is_named_so && !starts_with_suites(path),
+            _ => false,
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self {
+            Self::NotJunit(_, error) => error.problem.to_string(),
+            error => error.to_string(),
+        }
+    }
+}
+
+/// Whether a file that is not read may have suites.
+fn starts_with_suites(path: &Path) -> bool {
+    const MAX_START: u64 = 64 * 1024;
+
+    let mut start = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAX_START).read_to_end(&mut start));
+    read.is_err() || junit::may_have_suites(&start)
 }
 
 /// All files that the arguments name, without duplicates.
@@ -191,15 +226,6 @@ fn read_results(path: &Path) -> Result<Vec<u8>, ResultsError> {
     })
 }
 
-/// Names a suite without a name after its file.
-fn with_name(mut result: JunitResult, path: &Path) -> JunitResult {
-    if result.name.as_str().is_empty() {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        result.name = Text::new(stem).unwrap_or_default();
-    }
-    result
-}
-
 fn read_attachment(path: &Path) -> Result<Attachment, ResultsError> {
     let content = read_up_to(MAX_ATTACHMENT as u64, path).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => ResultsError::AttachmentTooLarge,
@@ -214,7 +240,7 @@ fn file_name(path: &Path) -> String {
     name.replace(|c: char| c.is_control() || matches!(c, '"' | '\\'), "_")
 }
 
-/// Attachment of the results: a single file as it is, several as an archive.
+/// Attachment of the results: a single file as it is if it fits, others as a compressed archive.
 #[derive(Default)]
 struct Bundle {
     names: BTreeSet<PathBuf>,
@@ -228,39 +254,44 @@ impl Bundle {
             self.first = Some((path, bytes));
             return Ok(());
         }
+        if let Some((path, bytes)) = self.first.take() {
+            self.append(&path, &bytes)?;
+        }
+        self.append(&path, &bytes)
+    }
+
+    fn append(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ResultsError> {
         let archive = self.archive.get_or_insert_with(|| {
             // Without times and owners, the same files yield the same bytes.
             let encoder = GzBuilder::new().mtime(0).write(BoundedBuffer::default(), Compression::default());
             tar::Builder::new(encoder)
         });
-        for (path, bytes) in self.first.take().into_iter().chain([(path, bytes)]) {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(bytes.len() as u64);
-            header.set_mode(0o644);
-            header.set_mtime(0);
-            let number = self.names.len() + 1;
-            let name =
-                Some(archive_path(&path)).filter(|path| !self.names.contains(path)).unwrap_or_else(|| {
-                    // Paths with `..` may collide.
-                    PathBuf::from(number.to_string()).join(archive_path(&path))
-                });
-            archive.append_data(&mut header, &name, bytes.as_slice()).map_err(compress_error)?;
-            self.names.insert(name);
-        }
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        let number = self.names.len() + 1;
+        let name = Some(archive_path(path)).filter(|path| !self.names.contains(path)).unwrap_or_else(|| {
+            // Paths with `..` may collide.
+            PathBuf::from(number.to_string()).join(archive_path(path))
+        });
+        archive.append_data(&mut header, &name, bytes).map_err(compress_error)?;
+        self.names.insert(name);
         Ok(())
     }
 
-    fn finish(self) -> Result<Option<Attachment>, ResultsError> {
-        if let Some(archive) = self.archive {
-            let buffer = archive.into_inner().and_then(GzEncoder::finish).map_err(compress_error)?;
-            let name = "junit-results.tar.gz".to_owned();
-            return Ok(Some(Attachment { name, content: buffer.0.into() }));
+    fn finish(mut self) -> Result<Option<Attachment>, ResultsError> {
+        match self.first.take() {
+            Some((path, bytes)) if bytes.len() <= MAX_ATTACHMENT => {
+                return Ok(Some(Attachment { name: file_name(&path), content: Bytes::from(bytes) }));
+            }
+            Some((path, bytes)) => self.append(&path, &bytes)?,
+            None => {}
         }
-        let Some((path, bytes)) = self.first else { return Ok(None) };
-        if bytes.len() > MAX_ATTACHMENT {
-            return Err(ResultsError::AttachmentTooLarge);
-        }
-        Ok(Some(Attachment { name: file_name(&path), content: Bytes::from(bytes) }))
+        let Some(archive) = self.archive else { return Ok(None) };
+        let buffer = archive.into_inner().and_then(GzEncoder::finish).map_err(compress_error)?;
+        let name = "junit-results.tar.gz".to_owned();
+        Ok(Some(Attachment { name, content: buffer.0.into() }))
     }
 }
 

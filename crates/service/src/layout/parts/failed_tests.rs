@@ -1,12 +1,13 @@
 //! Reads the failed tests from the attachment of an attestation.
 
 use std::io::{self, Read};
+use std::path::Path;
 
 use flate2::read::GzDecoder;
 use tokio::sync::Semaphore;
 
 use crate::http::blocking::compute;
-use junit::{self, FailedTest};
+use junit::{self, FailedTest, ResultFiles};
 
 /// Maximum number of failed tests on a page.
 pub(crate) const MAX_TESTS: usize = 50;
@@ -44,34 +45,46 @@ fn read(file: &[u8], max_bytes: u64) -> FailedTests {
     if !file.starts_with(&[0x1f, 0x8b]) {
         return junit::failed_tests(file, MAX_TESTS).map_or(FailedTests::OtherFormat, FailedTests::Found);
     }
-    let mut archive = tar::Archive::new(GzDecoder::new(file).take(max_bytes + 1));
-    let tests = read_archive(&mut archive);
-    if archive.into_inner().limit() == 0 {
-        return FailedTests::TooLarge;
-    }
-    match tests {
+    match read_archive(file, max_bytes) {
         Ok(Some(tests)) => FailedTests::Found(tests),
         Ok(None) => FailedTests::OtherFormat,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => FailedTests::TooLarge,
         Err(_) => FailedTests::Corrupt,
     }
 }
 
-/// The failed tests of all files in an archive; `None` if no file is JUnit XML.
-fn read_archive(archive: &mut tar::Archive<impl Read>) -> io::Result<Option<Vec<FailedTest>>> {
-    let (mut tests, mut is_junit) = (Vec::new(), false);
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        if !entry.header().entry_type().is_file() {
-            continue;
-        }
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes)?;
-        if let Ok(found) = junit::failed_tests(&bytes, MAX_TESTS - tests.len()) {
-            is_junit = true;
-            tests.extend(found);
-        }
+/// The failed tests of all files in an archive; `None` if no file is JUnit XML. Reads it twice: what counts is decided
+/// from all files.
+fn read_archive(file: &[u8], max_bytes: u64) -> io::Result<Option<Vec<FailedTest>>> {
+    let (mut files, mut is_junit) = (ResultFiles::default(), false);
+    each_file(file, max_bytes, |path, bytes| is_junit |= files.add(path, bytes).is_ok())?;
+    if !is_junit {
+        return Ok(None);
     }
-    Ok(is_junit.then_some(tests))
+    let mut again = files.failed_tests(MAX_TESTS);
+    each_file(file, max_bytes, |path, bytes| again.add(path, bytes))?;
+    Ok(Some(again.found()))
+}
+
+fn each_file(file: &[u8], max_bytes: u64, mut read: impl FnMut(&Path, &[u8])) -> io::Result<()> {
+    let unpacked = GzDecoder::new(file).take(max_bytes + 1);
+    let mut archive = tar::Archive::new(unpacked);
+    let read = archive.entries().and_then(|entries| {
+        for entry in entries {
+            let mut entry = entry?;
+            if entry.header().entry_type().is_file() {
+                let path = entry.path()?.into_owned();
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes)?;
+                read(&path, &bytes);
+            }
+        }
+        Ok(())
+    });
+    match archive.into_inner().limit() {
+        0 => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => read,
+    }
 }
 
 #[cfg(test)]
@@ -119,9 +132,15 @@ mod tests {
     #[test]
     fn failed_tests_are_read_from_a_file_and_from_an_archive() {
         assert_eq!(names(read(FAILING.as_bytes(), MAX_UNPACKED_BYTES)), ["b"]);
-        // Files of another format are skipped.
-        assert_eq!(names(read(&packed(&[FAILING, "notes", FAILING]), MAX_UNPACKED_BYTES)), ["b", "b"]);
-        assert_eq!(names(read(&packed(&[FAILING; 60]), MAX_UNPACKED_BYTES)).len(), MAX_TESTS);
+        // Files of another format are skipped, and copies count once.
+        let other = FAILING.replace("cart", "stock");
+        assert_eq!(
+            names(read(&packed(&[FAILING, "notes", &other, FAILING]), MAX_UNPACKED_BYTES)),
+            ["b", "b"]
+        );
+        let suites: Vec<_> = (0..60).map(|n| FAILING.replace("cart", &n.to_string())).collect();
+        let files: Vec<_> = suites.iter().map(String::as_str).collect();
+        assert_eq!(names(read(&packed(&files), MAX_UNPACKED_BYTES)).len(), MAX_TESTS);
     }
 
     #[test]

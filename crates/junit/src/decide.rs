@@ -1,0 +1,43 @@
+//! Decides what counts: the rules of docs/guides/attest.md, each a pass over the records of all files.
+
+use super::case::CaseOutcome;
+use super::decisions::Decisions;
+use super::records::{PerSuite, Records, Sign, SuiteId, SuiteRecord};
+use super::{attempts, copies, results, totals};
+use model::JunitResult;
+
+/// Decides within each file, then between files. Afterwards, the records have the cases that count, with their outcome.
+pub(super) fn decide(records: &mut Records) -> (Vec<JunitResult>, Decisions) {
+    let attempts = attempts::merge(records);
+    let excused = totals::excuse_marked(records);
+    let mut outside = totals::errors_outside_of_cases(records);
+    let had_content = results::with_content(records, &outside);
+    let copies = copies::merge(records, &mut outside);
+    let results = results::of(records, &outside, &had_content);
+    let outside = outside.iter().map(|errors| u64::from(*errors)).sum();
+    let mut decisions = Decisions { copies, attempts, excused, outside, ..Decisions::default() };
+    for case in records.cases.iter().filter(|case| case.counts() && case.outcome == CaseOutcome::Errored) {
+        match case.sign {
+            Sign::Clear => {}
+            Sign::Nameless => decisions.nameless += 1,
+            Sign::Status(word) => {
+                let word = records.statuses.get(usize::from(word)).cloned().unwrap_or_default();
+                *decisions.statuses.entry(word).or_default() += 1;
+            }
+        }
+    }
+    (results, decisions)
+}
+
+/// For each suite, the innermost one around it, or itself, whose totals decide; the root if none does.
+pub(super) fn deciding(
+    suites: &PerSuite<SuiteRecord>,
+    decides: impl Fn(&SuiteRecord) -> bool,
+) -> PerSuite<SuiteId> {
+    let mut deciding = PerSuite::default();
+    for suite in suites.ids() {
+        let outer = suites[suite].parent.filter(|_| !decides(&suites[suite])).map(|outer| deciding[outer]);
+        deciding.push(outer.unwrap_or(suite));
+    }
+    deciding
+}

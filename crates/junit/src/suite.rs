@@ -1,0 +1,89 @@
+//! The attributes of a suite.
+
+use quick_xml::events::BytesStart;
+
+use super::attributes::{MAX_NAME_CHARS, attributes, seconds};
+use super::error::Problem;
+use model::escape::shortened;
+use model::{JunitResult, Text, Timestamp};
+
+/// What the attributes of `testsuite` or `testsuites` say.
+#[derive(Debug, Default)]
+pub(super) struct Suite {
+    pub(super) name: String,
+    pub(super) declared: Declared,
+    pub(super) timestamp: Option<Timestamp>,
+    pub(super) start: Option<Start>,
+    pub(super) host: Option<String>,
+}
+
+/// The totals that a suite declares. `None` if it declares none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Declared {
+    pub(super) tests: Option<u32>,
+    /// Failures and errors.
+    pub(super) unsuccessful: Option<u32>,
+    pub(super) seconds: Option<f64>,
+}
+
+/// When a suite started, to distinguish runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Start {
+    pub(super) at: Timestamp,
+    /// Without an offset, it is a local time or UTC.
+    pub(super) has_offset: bool,
+}
+
+impl Suite {
+    pub(super) fn new(element: &BytesStart<'_>) -> Result<Self, Problem> {
+        let mut suite = Self::default();
+        for attribute in attributes(element) {
+            let (key, value) = attribute?;
+            let declared = &mut suite.declared;
+            match key {
+                "name" => suite.name = shortened(&value.replace('\0', "\u{fffd}"), MAX_NAME_CHARS),
+                "tests" => declared.tests = number(&value),
+                "failures" | "errors" => {
+                    if let Some(number) = number(&value) {
+                        let other = declared.unsuccessful.unwrap_or(0);
+                        declared.unsuccessful = Some(other.saturating_add(number));
+                    }
+                }
+                "time" => declared.seconds = seconds(&value),
+                "timestamp" => {
+                    suite.timestamp = Timestamp::parse(value.trim());
+                    suite.start = start(value.trim());
+                }
+                "hostname" if !value.trim().is_empty() => suite.host = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        Ok(suite)
+    }
+
+    /// The result without numbers.
+    pub(super) fn result(&self) -> JunitResult {
+        JunitResult {
+            name: Text::new(self.name.as_str()).unwrap_or_default(),
+            timestamp: self.timestamp,
+            ..JunitResult::default()
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    // More than 2^32 are as wrong as 2^32.
+    Some(u32::try_from(text.trim().parse::<u64>().ok()?).unwrap_or(u32::MAX))
+}
+
+/// Reads ISO 8601 and the two forms of TestNG: `2026-09-15T12:00:00 UTC` and `15 Sep 2026 12:00:00 GMT`.
+fn start(text: &str) -> Option<Start> {
+    let zone = text.rsplit_once(' ').filter(|(_, zone)| matches!(*zone, "UTC" | "GMT" | "Z"));
+    let local = zone.map_or(text, |(local, _)| local);
+    let at = Timestamp::parse(local).or_else(|| {
+        let at = jiff::fmt::strtime::parse("%d %b %Y %H:%M:%S", local).ok()?.to_datetime().ok()?;
+        Some(Timestamp::from_micros(at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond()))
+    })?;
+    let has_offset = zone.is_some() || text.parse::<jiff::Timestamp>().is_ok();
+    Some(Start { at, has_offset })
+}
