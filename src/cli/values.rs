@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use clap::builder::TypedValueParser;
 
-use crate::provenance::web_url;
-use model::{InvalidText, ShortText, Text, Timestamp};
+use model::{InvalidText, ShortText, Text, Timestamp, web_url};
 
 /// Treats an empty argument as absent, because a shell expands an unset variable to "".
 pub(crate) fn non_empty<T: AsRef<OsStr>>(value: Option<&T>) -> Option<&T> {

@@ -2,9 +2,8 @@
 //!
 //! The table has a row for each system: the variable that identifies it, and the source of each fact.
 
-use super::remote::repository_page;
 use super::{Fact, Facts, Found, Source};
-use model::is_commit_hash;
+use model::{is_commit_hash, repository_page};
 
 struct System {
     /// The variable that identifies the system.
@@ -17,6 +16,8 @@ struct System {
 #[derive(Clone, Copy)]
 enum Pattern {
     Variable(&'static str),
+    /// A branch, with or without `refs/heads/`; another ref is none.
+    Head(&'static str),
     /// The value of a variable without this prefix.
     WithoutPrefix(&'static str, &'static str),
     /// A text with variables in braces.
@@ -34,7 +35,7 @@ use Fact::{
     Author, AuthorUsername, Branch, Commit, Message, OriginUrl, Provider, Repository, RepositoryDescription,
     RepositoryId, RepositoryUrl, Timestamp,
 };
-use Pattern::{Constant, ConstantIf, ConstantUnless, Template, Unless, Variable, WithoutPrefix};
+use Pattern::{Constant, ConstantIf, ConstantUnless, Head, Template, Unless, Variable, WithoutPrefix};
 
 /// The predefined variables of each system, by its documentation.
 const SYSTEMS: [System; 9] = [
@@ -44,7 +45,7 @@ const SYSTEMS: [System; 9] = [
         facts: &[
             (Commit, Variable("GITHUB_SHA")),
             (Branch, Variable("GITHUB_HEAD_REF")),
-            (Branch, WithoutPrefix("GITHUB_REF", "refs/heads/")),
+            (Branch, Head("GITHUB_REF")),
             (Repository, Variable("GITHUB_REPOSITORY")),
             (RepositoryUrl, Template("{GITHUB_SERVER_URL}/{GITHUB_REPOSITORY}")),
             (RepositoryId, Variable("GITHUB_REPOSITORY_ID")),
@@ -90,8 +91,9 @@ const SYSTEMS: [System; 9] = [
         marker: "TF_BUILD",
         facts: &[
             (Commit, Variable("BUILD_SOURCEVERSION")),
-            (Branch, WithoutPrefix("SYSTEM_PULLREQUEST_SOURCEBRANCH", "refs/heads/")),
-            (Branch, WithoutPrefix("BUILD_SOURCEBRANCH", "refs/heads/")),
+            // Of a pull request at another provider without refs/heads/.
+            (Branch, Head("SYSTEM_PULLREQUEST_SOURCEBRANCH")),
+            (Branch, Head("BUILD_SOURCEBRANCH")),
             (RepositoryUrl, Variable("BUILD_REPOSITORY_URI")),
             (RepositoryId, Variable("BUILD_REPOSITORY_ID")),
             (Provider, ConstantIf("BUILD_REPOSITORY_PROVIDER", "TfsGit", "azure-devops")),
@@ -196,6 +198,11 @@ impl Pattern {
     fn read(self, marker: &'static str, variable: &impl Fn(&str) -> Option<String>) -> Option<Found> {
         let (name, value) = match self {
             Variable(name) => (name, variable(name)?),
+            Head(name) => {
+                let value = variable(name)?;
+                let branch = value.strip_prefix("refs/heads/").unwrap_or(&value);
+                (name, Some(branch).filter(|branch| !branch.starts_with("refs/"))?.to_owned())
+            }
             WithoutPrefix(name, start) => (name, variable(name)?.strip_prefix(start)?.to_owned()),
             Unless(name, other) if variable(other).is_none() => (name, variable(name)?),
             ConstantIf(name, value, word) if variable(name)? == value => (name, word.to_owned()),
@@ -309,6 +316,22 @@ mod tests {
                  repository's URL: https://dev.azure.com/acme/shop/_git/cart (BUILD_REPOSITORY_URI)\n\
                  provider: azure-devops (BUILD_REPOSITORY_PROVIDER)\norigin: https://dev.azure.com/acme/p1/_build/results?buildId=9 (BUILD_BUILDID)\n",
         ),
+        (
+            &[
+                ("TF_BUILD", "True"),
+                ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "fix/x"),
+                ("BUILD_SOURCEBRANCH", "refs/pull/7/merge"),
+                ("BUILD_REPOSITORY_URI", "https://github.com/acme/cart"),
+                ("BUILD_REPOSITORY_PROVIDER", "GitHub"),
+            ],
+            "branch: fix/x (SYSTEM_PULLREQUEST_SOURCEBRANCH)\n\
+             repository's URL: https://github.com/acme/cart (BUILD_REPOSITORY_URI)\nprovider: github (BUILD_REPOSITORY_PROVIDER)\n",
+        ),
+        (
+            &[("TF_BUILD", "True"), ("SYSTEM_PULLREQUEST_SOURCEBRANCH", "refs/heads/fix/x")],
+            "branch: fix/x (SYSTEM_PULLREQUEST_SOURCEBRANCH)\n",
+        ),
+        (&[("TF_BUILD", "True"), ("BUILD_SOURCEBRANCH", "refs/pull/7/merge")], ""),
         (
             &[
                 ("CIRCLECI", "true"),

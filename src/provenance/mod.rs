@@ -6,17 +6,15 @@
 mod attestation_fields;
 mod ci;
 mod commit_object;
-mod remote;
 
 pub use attestation_fields::{InvalidFact, Provenance};
 pub use ci::facts_from_ci;
 pub use commit_object::facts_from_commit;
-pub use remote::{repository_page, repository_path, web_url};
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use model::{Provider, words};
+use model::{Provider, repository_page, repository_path, web_url, words};
 
 words! {
     /// A kind of fact, in the order of display.

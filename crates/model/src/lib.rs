@@ -48,6 +48,7 @@ pub use page::{InvalidPage, Page, Pagination};
 pub use policy::{PolicySummary, PolicyVersionSummary};
 pub use repository::commit::{GitCommit, is_commit_hash};
 pub use repository::provider::{InvalidProvider, Provider, at_provider};
+pub use repository::remote::{decoded_name, repository_page, repository_path, web_url};
 pub use repository::{
     AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use percent_encoding::percent_decode_str;
+
 use model::escape::Escaped;
-use model::{Fingerprint, checked_text};
+use model::{Fingerprint, checked_text, decoded_name, repository_path};
 
 checked_text! {
     /// A name in which `*` stands for any characters.
@@ -146,7 +148,7 @@ const MAX_SEGMENTS: usize = 14;
 /// The names of repositories that a URL may contain: each part of two or more segments. Servers put a prefix before the name,
 /// and the page of a commit behind it.
 fn names_in_url(url: &str) -> Vec<String> {
-    let decoded = percent_decoded(url.split(['?', '#']).next().unwrap_or_default());
+    let decoded = percent_decode_str(url.split(['?', '#']).next().unwrap_or_default()).decode_utf8_lossy();
     let mut segments = Vec::new();
     for segment in decoded.split(['/', ':', '\\']).take(4 * MAX_SEGMENTS) {
         match segment {
@@ -158,25 +160,16 @@ fn names_in_url(url: &str) -> Vec<String> {
     }
     segments.truncate(MAX_SEGMENTS);
     let parts = (0..segments.len()).flat_map(|start| (start + 2..=segments.len()).map(move |end| start..end));
-    parts.filter_map(|part| segments.get(part)).map(|part| part.join("/")).collect()
+    let parts = parts.filter_map(|part| segments.get(part)).map(|part| part.join("/"));
+    // Some servers have other words between the parts of a name, or the owner in the name of their host.
+    parts.chain(repository_path(url)).collect()
 }
 
-/// Decodes `%61` to `a` (RFC 3986, section 2.1).
-fn percent_decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
-        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Whether a name of a repository matches. Hosting providers ignore case and the suffix `.git`.
+/// Whether a name of a repository matches. Hosting providers ignore case and the suffix `.git`. A pattern has a space as
+/// `%20`.
 fn any_names(patterns: &[Pattern], name: &str) -> bool {
     let plain = |name: &str| {
-        let name = name.to_lowercase();
+        let name = decoded_name(name).to_lowercase();
         name.strip_suffix(".git").map(str::to_owned).unwrap_or(name)
     };
     let name = plain(name);
@@ -275,7 +268,7 @@ mod tests {
             let owned = "the repository \"acme/secure\" belongs to another flow";
             assert_eq!(check(flow, "acme/secure"), Err(owned.into()));
         }
-        for other_form in ["Acme/SECURE", "acme/secure.git", "acme/Lib-x.GIT"] {
+        for other_form in ["Acme/SECURE", "acme/secure.git", "acme/Lib-x.GIT", "acme%2Fsecure"] {
             assert!(check("cart", other_form).is_err(), "{other_form}");
             assert_eq!(check("secure", other_form), Ok(()), "{other_form}");
         }
@@ -303,6 +296,7 @@ mod tests {
             "https:\\\\github.com\\acme\\secure",
             "https://gitlab.com/acme%2fsecure",
             "https://dev.azure.com/acme/_git/secure",
+            "https://bitbucket.example.com/projects/ACME/repos/secure",
         ] {
             for flow in ["cart", "other"] {
                 assert!(!check(flow, [Some(url), None]), "{flow} {url}");
@@ -318,6 +312,19 @@ mod tests {
             "",
         ] {
             assert!(check("other", [Some(url), None]), "{url}");
+        }
+        let declared = BTreeMap::from([
+            ("shop".to_owned(), owns(&["acme/Web%20Shop/*"])),
+            ("cart".to_owned(), owns(&["x/y"])),
+        ]);
+        for url in [
+            "https://acme.visualstudio.com/Web%20Shop/_git/secure",
+            "https://acme.visualstudio.com/DefaultCollection/Web%20Shop/_git/secure",
+            "git@ssh.dev.azure.com:v3/acme/Web%20Shop/secure",
+        ] {
+            let origin = NamedOrigin { repository: None, urls: [Some(url), None] };
+            assert!(check_origin("cart", origin, &declared).is_err(), "{url}");
+            assert_eq!(check_origin("shop", origin, &declared), Ok(()), "{url}");
         }
         let long = format!("https://x.example/{}acme/secure", "a/".repeat(100_000));
         assert!(check("other", [Some(&long), None]));

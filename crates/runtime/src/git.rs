@@ -27,8 +27,8 @@ pub enum GitError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
     pub hash: String,
-    /// Text of the commit object.
-    pub object: String,
+    /// The commit object, whose text may have any encoding.
+    pub object: Vec<u8>,
 }
 
 /// Whether a folder is in a git repository.
@@ -54,7 +54,7 @@ pub fn commit(folder: &Path, revision: &str) -> Result<Commit, GitError> {
     let hash = git(folder, &["rev-parse", "--verify", "--end-of-options", &named])?;
     // Older versions of git print the option before the hash.
     let hash = hash.lines().last().unwrap_or_default().to_owned();
-    Ok(Commit { object: git(folder, &["cat-file", "commit", &hash])?, hash })
+    Ok(Commit { object: git_bytes(folder, &["cat-file", "commit", &hash])?, hash })
 }
 
 /// The branch that is checked out; `None` for a detached HEAD.
@@ -76,6 +76,10 @@ const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
+    Ok(String::from_utf8_lossy(&git_bytes(folder, arguments)?).into_owned())
+}
+
+fn git_bytes(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -99,9 +103,7 @@ fn git(folder: &Path, arguments: &[&str]) -> Result<String, GitError> {
     }
     let status = child.wait().map_err(GitError::Run)?;
     match output {
-        Ok((stdout, _)) if status.success() || is_truncated => {
-            Ok(String::from_utf8_lossy(&stdout).into_owned())
-        }
+        Ok((stdout, _)) if status.success() || is_truncated => Ok(stdout),
         Ok((_, stderr)) => {
             let stderr = String::from_utf8_lossy(&stderr);
             Err(GitError::Failed(stderr.lines().next().unwrap_or("no error output").to_owned()))

@@ -1,5 +1,7 @@
 //! Provenance of an attestation: working copy, CI variables and options.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -177,6 +179,78 @@ fn repository_option_ignores_the_working_copy() {
         data["repo_info"],
         json!({"name": "acme/other", "url": "https://gitlab.example.com/acme/other"})
     );
+}
+
+#[test]
+fn each_remote_of_a_repository_gives_its_name_and_its_pages() {
+    for (remotes, name, page, commits) in [
+        (
+            &[
+                "https://jo@bitbucket.example.com/scm/pay/cart.git",
+                "ssh://git@bitbucket.example.com:7999/pay/cart.git",
+            ][..],
+            "pay/cart",
+            "https://bitbucket.example.com/projects/pay/repos/cart",
+            "commits",
+        ),
+        (
+            &[
+                "git@ssh.dev.azure.com:v3/acme/Web%20Shop/cart",
+                "acme@vs-ssh.visualstudio.com:v3/acme/Web%20Shop/cart",
+                "https://acme.visualstudio.com/DefaultCollection/Web%20Shop/_git/cart",
+                "https://acme@dev.azure.com/acme/Web%20Shop/_git/cart",
+            ],
+            "acme/Web Shop/cart",
+            "https://dev.azure.com/acme/Web%20Shop/_git/cart",
+            "commit",
+        ),
+        (
+            &["ssh://git@ssh.github.com:443/acme/cart.git", "git@github.com:acme/cart.git"],
+            "acme/cart",
+            "https://github.com/acme/cart",
+            "commit",
+        ),
+    ] {
+        let copy = WorkingCopy::new(remotes[0]);
+        let commit = copy.git(&["rev-parse", "HEAD"]);
+        for remote in remotes {
+            copy.git(&["remote", "set-url", "origin", remote]);
+            let data = dry_run_data(copy.attest(""));
+            assert_eq!((&data["repo_info"]["name"], &data["repo_info"]["url"]), (&json!(name), &json!(page)));
+            assert_eq!(data["git_commit_info"]["url"], format!("{page}/{commits}/{commit}"), "{remote}");
+        }
+    }
+    let copy = WorkingCopy::new("https://jo@gerrit.example.com/a/acme/cart");
+    let data = dry_run_data(copy.attest(""));
+    assert_eq!(
+        data["repo_info"],
+        json!({"name": "acme/cart", "url": "https://gerrit.example.com/acme/cart"})
+    );
+}
+
+#[test]
+fn author_and_message_are_read_in_the_encoding_of_the_commit() {
+    let copy = WorkingCopy::new("https://github.com/acme/cart");
+    copy.git(&["config", "i18n.commitEncoding", "ISO-8859-1"]);
+    let mut commit = Command::new("git");
+    commit.arg("-C").arg(copy.path()).args(["commit", "--quiet", "--allow-empty", "--file", "message"]);
+    std::fs::write(copy.path().join("message"), b"F\xfcr alle").unwrap();
+    let name = OsStr::from_bytes(b"J\xf6rg");
+    for role in ["AUTHOR", "COMMITTER"] {
+        commit.env(format!("GIT_{role}_NAME"), name).env(format!("GIT_{role}_EMAIL"), "j@example.com");
+    }
+    assert!(commit.status().unwrap().success());
+    let data = dry_run_data(copy.attest(""));
+    let commit = &data["git_commit_info"];
+    assert_eq!((&commit["author"], &commit["message"]), (&json!("Jörg <j@example.com>"), &json!("Für alle")));
+}
+
+#[test]
+fn azure_pipeline_of_a_pull_request_at_github_gives_the_branch() {
+    let program = attest("--dry-run r.xml").file("r.xml", PASSING).env("TF_BUILD", "True");
+    let program =
+        program.env("SYSTEM_PULLREQUEST_SOURCEBRANCH", "fix/x").env("BUILD_SOURCEVERSION", &"a".repeat(40));
+    assert_eq!(dry_run_data(program)["git_commit_info"]["branch"], "fix/x");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 pub(crate) mod commit;
 pub(crate) mod provider;
+pub(crate) mod remote;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::repository::remote::repository_page;
 use crate::{FreeForm, GitCommit, Provider, RepositoryName, Text, UnknownFields, UrlText};
 
 /// `repo_info` of an attestation. Without `provider`, the provider is derived from the URL.
@@ -59,12 +61,11 @@ pub fn commit_url(repository: Option<&RepositoryInfo>, commit: &GitCommit) -> Op
         return Some(explicit.as_str().to_owned());
     }
     let (repository, sha) = (repository?, commit.sha1.as_ref()?);
-    let url = repository.url.as_ref().filter(|url| url.is_web())?.as_str().trim_end_matches('/');
-    let url = url.strip_suffix(".git").unwrap_or(url);
+    let page = repository_page(repository.url.as_ref().filter(|url| url.is_web())?.as_str())?;
     match repository.provider()?.family() {
-        "github" | "azure-devops" => Some(format!("{url}/commit/{sha}")),
-        "gitlab" => Some(format!("{url}/-/commit/{sha}")),
-        "bitbucket" => Some(format!("{url}/commits/{sha}")),
+        "github" | "azure-devops" => Some(format!("{page}/commit/{sha}")),
+        "gitlab" => Some(format!("{page}/-/commit/{sha}")),
+        "bitbucket" => Some(format!("{page}/commits/{sha}")),
         _ => None,
     }
 }
@@ -217,6 +218,16 @@ mod tests {
             ("https://github.com/acme/cart.git", None, Some("https://github.com/acme/cart/commit/SHA")),
             ("https://u:p@gitlab.com/acme/cart/", None, Some("https://gitlab.com/acme/cart/-/commit/SHA")),
             ("https://bitbucket.org/acme/cart", None, Some("https://bitbucket.org/acme/cart/commits/SHA")),
+            (
+                "https://git.example.com/scm/pay/cart.git",
+                None,
+                Some("https://git.example.com/projects/pay/repos/cart/commits/SHA"),
+            ),
+            (
+                "https://acme.visualstudio.com/DefaultCollection/shop/_git/cart",
+                None,
+                Some("https://dev.azure.com/acme/shop/_git/cart/commit/SHA"),
+            ),
             (
                 "https://bitbucket.org/acme/cart",
                 Some("https://u:p@x.example.com/c"),

@@ -1,6 +1,7 @@
 //! Providers that host source repositories.
 
 use crate::checked_text;
+use crate::repository::remote::provider_of_path;
 use crate::escape::Escaped;
 
 checked_text! {
@@ -47,18 +48,19 @@ impl Provider {
         self.covers(other) || other.covers(self)
     }
 
-    /// Derives the provider from a label of the URL's host, so that `gitlab.example.com` is GitLab.
+    /// Derives the provider from the URL's host, or from its path.
     #[must_use]
     pub fn from_url(url: &str) -> Option<Self> {
-        let host = host(url)?.to_ascii_lowercase();
-        let is_azure =
-            host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com");
-        let name = if is_azure {
-            Some("azure-devops")
-        } else {
-            host.split('.').find(|word| Self::NAMES.contains(word))
-        };
+        let name = Self::of_host(&host(url)?.to_ascii_lowercase()).or_else(|| provider_of_path(url));
         name.map(|name| Self(name.to_owned()))
+    }
+
+    /// The provider that a label of a host names, so that `gitlab.example.com` is GitLab.
+    pub(super) fn of_host(host: &str) -> Option<&'static str> {
+        if host == "dev.azure.com" || host == "ssh.dev.azure.com" || host.ends_with(".visualstudio.com") {
+            return Some("azure-devops");
+        }
+        host.split('.').find_map(|label| Self::NAMES.into_iter().find(|name| *name == label))
     }
 }
 
@@ -91,6 +93,10 @@ mod tests {
             ("https://dev.azure.com/acme/shop/_git/cart", Some("azure-devops")),
             ("https://acme.visualstudio.com/shop/_git/cart", Some("azure-devops")),
             ("https://app.circleci.com/x", Some("circleci")),
+            ("https://git.example.com/scm/pay/cart.git", Some("bitbucket")),
+            ("https://git.example.com/projects/PAY/repos/cart", Some("bitbucket")),
+            ("ssh://git@git.example.com:7999/pay/cart.git", Some("bitbucket")),
+            ("https://tfs.example.com/Main/shop/_git/cart", Some("azure-devops")),
             ("https://git.example.com/github.com/cart", None),
             ("https://notgithub.example.com/cart", None),
             ("github", None),

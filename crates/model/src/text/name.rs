@@ -1,6 +1,7 @@
 //! Names that become segments of a request path.
 
 use crate::checked_text;
+use crate::repository::remote::decoded_name;
 use crate::escape::Escaped;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,8 +43,8 @@ checked_text! {
 }
 
 checked_text! {
-    /// A repository: `{repo_name}` of operation 4, which may contain slashes.
-    RepositoryName, InvalidName, |name| check("repository", name, repository_name)
+    /// A repository: `{repo_name}` of operation 4, which may contain slashes. One that was copied from a URL is decoded.
+    RepositoryName, InvalidName, |name| check("repository", decoded_name(&name), repository_name)
 }
 
 checked_text! {
@@ -173,8 +174,10 @@ mod tests {
         for good in ["cart", "acme/cart", "group/sub/cart", "100%/ä"] {
             assert_eq!(good.parse::<RepositoryName>().unwrap().as_str(), good);
         }
+        let copied: RepositoryName = "acme/Web%20Shop/cart".parse().unwrap();
+        assert_eq!(copied.as_str(), "acme/Web Shop/cart");
         let deep = vec!["a".repeat(255); 4].join("/");
-        for bad in ["", "/", "a/", "/a", "a//b", "a/../b", "a/b\n", &deep] {
+        for bad in ["", "/", "a/", "/a", "a//b", "a/../b", "a/%2e%2e/b", "a/b\n", &deep] {
             assert!(bad.parse::<RepositoryName>().is_err(), "{bad:?}");
         }
     }

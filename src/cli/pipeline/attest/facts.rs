@@ -6,10 +6,10 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::provenance::{
-    CommitMismatch, Fact, Facts, Found, Source, facts_from_ci, facts_from_commit, merge, repository_page,
+    CommitMismatch, Fact, Facts, Found, Source, facts_from_ci, facts_from_commit, merge,
 };
 use model::escape::Escaped;
-use model::{InvalidName, Provider, RepositoryName, is_commit_hash};
+use model::{InvalidName, Provider, RepositoryName, is_commit_hash, repository_page};
 use runtime::{error_causes, git};
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::service::report;
+use crate::service::support::browser::{Browser, assert_contains};
 use crate::service::support::test_service::Options;
 use crate::service::{ADMIN, Database, READER, Response, TestService, digest, form, pod};
 
@@ -57,6 +58,31 @@ async fn artifacts_of_a_repository_are_found_in_every_environment(database: Data
     let trails = artifact["_links"]["trails"]["href"].as_str().unwrap();
     let path = trails.strip_prefix("https://evidence.example.com/base/api/v2").unwrap();
     assert_eq!(service.read(path).await["data"][0]["name"], "t");
+}
+
+async fn repository_is_found_by_its_name_as_in_a_url_and_as_people_write_it(database: Database) {
+    let service = TestService::start(database).await;
+    let remote = "https://acme.visualstudio.com/DefaultCollection/Web%20Shop/_git";
+    for (name, digit) in [("acme/Web%20Shop/cart", 'a'), ("acme/Web Shop/cart", 'b')] {
+        attest(&service, json!({"name": name, "url": format!("{remote}/cart")}), digit).await;
+    }
+    service.report(ADMIN, "prod", report(&[pod("p", "a", 'a'), pod("q", "b", 'b')])).await.expect(201);
+    // As people copy it, and encoded once more.
+    for name in ["acme/Web%20Shop/cart", "acme/Web%2520Shop/cart"] {
+        let live = service.read(&format!("/repos/acme/live-artifacts/{name}")).await;
+        assert_eq!(digits(&live), ['a', 'b'], "{name}");
+        let page = "https://dev.azure.com/acme/Web%20Shop/_git/cart";
+        let commit = format!("{page}/commit/{}", "a".repeat(40));
+        assert_eq!(live["_embedded"]["artifacts"][0]["commit_url"], commit);
+        let path = format!("/ui/acme/artifacts/{}", digest('a'));
+        assert_contains(&Browser::read_page(&service, &path).await, &[page, &commit]);
+    }
+    for name in ["acme%2FWeb%20Shop%2Fcart", "acme%2FWeb%2520Shop%2Fcart"] {
+        let events = service.read(&format!("/environments/acme/prod/events?repo_name={name}")).await;
+        assert_eq!(events.as_array().unwrap().len(), 2, "{events}");
+    }
+    let shown = service.program(READER, "get live-artifacts acme/Web%20Shop/cart").await;
+    assert!(shown.stdout.contains("prod"), "{shown:?}");
 }
 
 async fn repository_name_of_two_providers_requires_the_provider(database: Database) {
@@ -145,6 +171,7 @@ async fn first_attested_commit_of_an_artifact_is_returned(database: Database) {
 
 crate::service::on_both!(
     artifacts_of_a_repository_are_found_in_every_environment,
+    repository_is_found_by_its_name_as_in_a_url_and_as_people_write_it,
     repository_name_of_two_providers_requires_the_provider,
     repository_is_the_same_with_and_without_provider,
     ambiguous_repository_is_rejected,

@@ -21,7 +21,7 @@ use crate::layout::parts::urls::{self, EnvironmentLinks};
 use crate::layout::session::OrganizationPage;
 use crate::resources::artifacts::approval_form;
 use crate::site::{PageSite, Site};
-use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests};
+use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests, repository_page};
 use store::artifacts::flows::ArtifactFlow;
 use store::artifacts::{CurrentRun, PastRun};
 use store::attestations::lists::AttestationSummary;
@@ -172,7 +172,7 @@ fn sources(known: &ArtifactData) -> Markup {
         @for source in &known.sources.listed {
             dt { "Repository" }
             dd {
-                (link(source.url.as_deref().unwrap_or_default(), &text(&source.name)))
+                (link(&page_of(source), &text(&source.name)))
                 ", named by flow " (text(&source.flow)) ", token " (text(&source.reported_by)) ", "
                 (timestamp(source.recorded_at))
             }
@@ -190,6 +190,12 @@ fn sources(known: &ArtifactData) -> Markup {
             dd { (link(url.as_ref().map_or("", |url| url.as_str()), &commit_hash(sha))) }
         }
     }
+}
+
+/// The page of a repository, of which a client may have named a remote.
+fn page_of(source: &Source) -> String {
+    let url = source.url.as_deref().unwrap_or_default();
+    repository_page(url).unwrap_or_else(|| url.to_owned())
 }
 
 /// Other origins that flows named. Their URLs are text: a link would lead where the recorded origin does not.

@@ -17,7 +17,7 @@ use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
 use model::escape::Escaped;
 use model::reason::Reason;
-use model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger, pluralize};
+use model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger, decoded_name, pluralize};
 use rules::compliance::Compliance;
 use rules::event::AffectedArtifact;
 use rules::notification::Content;
@@ -229,7 +229,8 @@ async fn artifacts_of_repositories(
 ) -> Result<Option<BTreeSet<String>>, Problem> {
     let mut artifacts = BTreeSet::new();
     for name in names {
-        let repositories = store::artifacts::live::repositories(transaction, organization, name).await?;
+        let repositories =
+            store::artifacts::live::repositories(transaction, organization, &decoded_name(name)).await?;
         if repositories.is_empty() {
             return Err(Problem::not_found(format!("repository \"{}\" not found", Escaped(name))));
         }
