@@ -865,6 +865,10 @@ CREATE TABLE targets (
     closed_at BIGINT,
     last_success_at BIGINT,
     last_failure_at BIGINT,
+    -- Why the last delivery failed, or which recipients it did not reach; NULL: it succeeded.
+    last_error TEXT,
+    -- Until then, the target wants no request (Retry-After).
+    paused_until BIGINT NOT NULL DEFAULT 0,
     -- Replicas lease targets, so that a target gets one notification at a time from all of them.
     leased_until BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (organization, id)
@@ -908,8 +912,10 @@ CREATE TABLE notifications (
     sent_at BIGINT,
     -- Time at which delivery was abandoned.
     dropped_at BIGINT,
-    -- Error of the last attempt.
+    -- Error of the last attempt, or the recipients that the mail server refused.
     last_error TEXT,
+    -- JSON of the recipients of mail that need no further attempt: null, or why the server refused the recipient. NULL: none.
+    recipients TEXT,
     PRIMARY KEY (organization, id),
     FOREIGN KEY (organization, event) REFERENCES events (organization, id),
     FOREIGN KEY (organization, target) REFERENCES targets (organization, id)

@@ -154,7 +154,7 @@ impl Default for Delivery {
             backoff: Backoff {
                 initial: Duration::from_secs(5),
                 max: Duration::from_hours(1),
-                ..Backoff::default()
+                max_retry_after: Duration::from_hours(1),
             },
             max_pause: Duration::from_mins(1),
             max_age: Duration::from_hours(24),

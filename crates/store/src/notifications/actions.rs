@@ -67,9 +67,12 @@ pub struct ListedTarget {
     /// Time of the last successful delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_success_at: Option<Timestamp>,
-    /// Time of the last failed delivery.
+    /// Time of the last failed delivery, or of the last one that did not reach all recipients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_at: Option<Timestamp>,
+    /// Why the last delivery failed, or which recipients it did not reach. Not in the interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -86,12 +89,12 @@ impl From<Json<Self>> for PublicAddress {
 }
 
 impl ListedTarget {
-    /// Whether the last delivery failed; `None` before the first delivery.
+    /// Whether the last delivery failed, or did not reach all recipients; `None` before the first delivery.
     #[must_use]
     pub fn is_failing(&self) -> Option<bool> {
         match (self.last_success_at, self.last_failure_at) {
             (None, None) => None,
-            (success, failure) => Some(failure > success),
+            (success, failure) => Some(failure >= success),
         }
     }
 }
@@ -108,7 +111,7 @@ pub async fn list(
         FROM actions
         WHERE organization = $1 AND closed_at IS NULL AND ($2 IS NULL OR number = $2) ORDER BY number";
     const TARGETS: &str = "
-        SELECT action, name, kind, content, last_success_at, last_failure_at FROM targets
+        SELECT action, name, kind, content, last_success_at, last_failure_at, last_error FROM targets
         WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
     let mut actions: Vec<ListedAction> = fetch_all!(transaction, ACTIONS, organization, number);
     let targets: Vec<TargetOfAction> = fetch_all!(transaction, TARGETS, organization);
@@ -139,6 +142,7 @@ mod tests {
             address,
             last_success_at,
             last_failure_at,
+            last_error: None,
         }
     }
 
@@ -151,6 +155,7 @@ mod tests {
             (None, at(1), Some(true)),
             (at(1), at(2), Some(true)),
             (at(2), at(1), Some(false)),
+            (at(1), at(1), Some(true)),
         ] {
             assert_eq!(target(last_success_at, last_failure_at).is_failing(), expected);
         }

@@ -4,10 +4,12 @@
 //! killed. A target gets one notification at a time, so that only a failed one arrives after later ones. Delivery is at least
 //! once, always with the same identifier.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sqlx::types::Uuid;
 
+use crate::database::columns::{Json, json};
 use crate::database::transaction::{execute, fetch_all, fetch_one, fetch_optional_scalar};
 use crate::{Error, Transaction};
 use model::{TargetKind, Timestamp, Trigger};
@@ -43,6 +45,18 @@ pub struct LeasedNotification {
     pub attempts: i64,
     /// Number of earlier events that were merged into it.
     pub merged_events: i64,
+    /// The recipients of mail that need no further attempt.
+    #[sqlx(try_from = "Json<Option<Recipients>>")]
+    pub recipients: Recipients,
+}
+
+/// Recipients of mail, and why the mail server refused them; `None`: it took the mail.
+pub type Recipients = BTreeMap<String, Option<String>>;
+
+impl From<Json<Option<Self>>> for Recipients {
+    fn from(Json(recipients): Json<Option<Self>>) -> Self {
+        recipients.unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
@@ -51,12 +65,17 @@ pub struct OutboxBacklog {
     pub oldest: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub struct FailedAttempt {
+#[derive(Debug, Clone)]
+pub struct FailedAttempt<'a> {
+    pub error: &'a str,
     pub at: Timestamp,
     pub retry_at: Timestamp,
+    /// Until then, the target wants no notification at all.
+    pub paused_until: Option<Timestamp>,
     /// The target's notifications that were created before this time are dropped.
     pub drop_before: Timestamp,
+    /// The recipients of mail that need no further attempt.
+    pub recipients: &'a Recipients,
 }
 
 /// Ends a lease, unless another replica leased the target since.
@@ -69,11 +88,13 @@ fn latest_end(now: Timestamp, lease: Duration) -> Timestamp {
     now.later(lease * 2)
 }
 
-/// The open targets with a due notification that no replica leases, longest overdue first.
+/// The open targets with a due notification that no replica leases and that are not paused, longest overdue first. A pause
+/// that ends after `max_pause` is from before the clock was set back.
 pub async fn due_targets(
     transaction: &mut Transaction,
     now: Timestamp,
     lease: Duration,
+    max_pause: Duration,
 ) -> Result<Vec<DueTarget>, Error> {
     // One index lookup per target, however many notifications are pending.
     const SELECT: &str = "
@@ -85,8 +106,10 @@ pub async fn due_targets(
           JOIN targets t ON t.organization = o.name
           JOIN actions a ON a.organization = o.name AND a.number = t.action
         WHERE t.closed_at IS NULL AND a.closed_at IS NULL AND o.closed_at IS NULL
-          AND NOT (t.leased_until > $1 AND t.leased_until <= $2)";
-    let mut targets: Vec<DueTarget> = fetch_all!(transaction, SELECT, now, latest_end(now, lease));
+          AND NOT (t.leased_until > $1 AND t.leased_until <= $2)
+          AND NOT (t.paused_until > $1 AND t.paused_until <= $3)";
+    let mut targets: Vec<DueTarget> =
+        fetch_all!(transaction, SELECT, now, latest_end(now, lease), now.later(max_pause));
     targets.retain(|target| target.due_at.is_some_and(|at| at <= now));
     targets.sort_by_key(|target| target.due_at);
     Ok(targets)
@@ -123,7 +146,7 @@ pub async fn lease(
         UPDATE notifications SET due_at = $1, attempts = attempts + 1 WHERE organization = $2 AND id = $3
         RETURNING organization, id, target, due_at AS leased_until, environment,
                   (SELECT v.content FROM events v WHERE v.organization = $2 AND v.id = event) AS content,
-                  attempts, merged_events";
+                  attempts, merged_events, recipients";
     let until = now.later(lease).micros();
     let mut leased = Vec::new();
     for DueTarget { organization, id: target, .. } in targets {
@@ -143,20 +166,24 @@ pub async fn lease(
     Ok(leased)
 }
 
-/// Records that a notification was sent. Locks the target before the notification, as
-/// [`record_failure`] does, so that replicas cannot deadlock.
+/// Records that a notification was sent; `refused` names the recipients that it did not reach. Locks the target before the
+/// notification, as [`record_failure`] does, so that replicas cannot deadlock.
 pub async fn record_sent(
     transaction: &mut Transaction,
     leased: &LeasedNotification,
+    refused: Option<&str>,
     at: Timestamp,
 ) -> Result<(), Error> {
     const SENT: &str = "
-        UPDATE notifications SET sent_at = $1, last_error = NULL WHERE organization = $2 AND id = $3";
-    const SUCCESS: &str = "UPDATE targets SET last_success_at = $1 WHERE organization = $2 AND id = $3";
+        UPDATE notifications SET sent_at = $1, last_error = $2, recipients = NULL WHERE organization = $3 AND id = $4";
+    const SUCCESS: &str = "
+        UPDATE targets
+        SET last_success_at = $1, last_error = $2, last_failure_at = CASE WHEN $3 THEN $1 ELSE last_failure_at END
+        WHERE organization = $4 AND id = $5";
     let organization = &leased.organization;
-    execute!(transaction, SUCCESS, at, organization, leased.target);
+    execute!(transaction, SUCCESS, at, refused, refused.is_some(), organization, leased.target);
     execute!(transaction, RETURN, organization, leased.target, leased.leased_until);
-    execute!(transaction, SENT, at, organization, leased.id);
+    execute!(transaction, SENT, at, refused, organization, leased.id);
     Ok(())
 }
 
@@ -167,21 +194,23 @@ pub async fn record_sent(
 pub async fn record_failure(
     transaction: &mut Transaction,
     leased: &LeasedNotification,
-    last_error: &str,
-    FailedAttempt { at, retry_at, drop_before }: FailedAttempt,
+    FailedAttempt { error, at, retry_at, paused_until, drop_before, recipients }: FailedAttempt<'_>,
 ) -> Result<u64, Error> {
     const RETRY: &str = "
-        UPDATE notifications SET last_error = $1, due_at = $2
-        WHERE organization = $3 AND id = $4 AND sent_at IS NULL AND dropped_at IS NULL";
+        UPDATE notifications SET last_error = $1, due_at = $2, recipients = $3
+        WHERE organization = $4 AND id = $5 AND sent_at IS NULL AND dropped_at IS NULL";
     const DROP: &str = "
         UPDATE notifications SET dropped_at = $1, last_error = COALESCE(last_error, $2)
         WHERE organization = $3 AND target = $4 AND created_at < $5 AND COALESCE(sent_at, dropped_at) IS NULL";
-    const FAILURE: &str = "UPDATE targets SET last_failure_at = $1 WHERE organization = $2 AND id = $3";
+    const FAILURE: &str = "
+        UPDATE targets SET last_failure_at = $1, last_error = $2, paused_until = COALESCE($3, paused_until)
+        WHERE organization = $4 AND id = $5";
     let LeasedNotification { organization, id, target, leased_until, .. } = leased;
-    execute!(transaction, FAILURE, at, organization, target);
+    let recipients = if recipients.is_empty() { None } else { Some(json(recipients)?) };
+    execute!(transaction, FAILURE, at, error, paused_until, organization, target);
     execute!(transaction, RETURN, organization, target, leased_until);
-    execute!(transaction, RETRY, last_error, retry_at, organization, id);
-    Ok(execute!(transaction, DROP, at, last_error, organization, target, drop_before))
+    execute!(transaction, RETRY, error, retry_at, recipients, organization, id);
+    Ok(execute!(transaction, DROP, at, error, organization, target, drop_before))
 }
 
 /// Whether a later event began or ended the condition of a notification's event, and has a notification for its target.

@@ -61,15 +61,15 @@ impl MailServer {
         self.received.lock().unwrap().clone()
     }
 
-    /// Starts a service that sends mail to `recipient` through this server.
-    async fn start_service(&self, database: Database, recipient: &str, password: &str) -> TestService {
+    /// Starts a service that sends mail to `recipients` through this server.
+    async fn start_service(&self, database: Database, recipients: &str, password: &str) -> TestService {
         let organizations = bootstrap(
             1,
             &format!(
                 "    environments: [{{name: prod, policy: {{approval: true}}}}]
     actions:
       - {{number: 1, name: mail, environments: [\"*\"], triggers: [ON_NON_COMPLIANT_ENV],
-          targets: [{{name: ops, type: EMAIL, recipients: [{recipient}]}}]}}"
+          targets: [{{name: ops, type: EMAIL, recipients: [{recipients}]}}]}}"
             ),
         );
         let port = self.port;
@@ -137,9 +137,11 @@ async fn mail_is_sent_over_tls_without_header_injection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs aiosmtpd: SUPERCARGO_TEST_PYTHON=python3"]
 async fn rejected_mail_is_retried_and_password_is_redacted() {
-    for (recipient, password, status) in
-        [("refused@example.com", PASSWORD, "550"), ("ops@example.com", "wrong-s3cret", "535")]
-    {
+    for (recipient, password, status) in [
+        ("refused@example.com", PASSWORD, "550"),
+        ("rejected@example.com", PASSWORD, "554"),
+        ("ops@example.com", "wrong-s3cret", "535"),
+    ] {
         let server = MailServer::start();
         let service = server.start_service(Database::sqlite(), recipient, password).await;
         service.report(REPORTER, "prod", report(&[pod("p", "web:1", 'a')])).await.expect(201);
@@ -149,4 +151,41 @@ async fn rejected_mail_is_retried_and_password_is_redacted() {
         assert!(error.contains(status) && !error.contains(password), "{error}");
         assert!(server.received().is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd: SUPERCARGO_TEST_PYTHON=python3"]
+async fn refused_recipient_is_named_and_does_not_stop_the_others() {
+    let server = MailServer::start();
+    let recipients = "ops@example.com, refused@example.com, kim@example.com";
+    let service = server.start_service(Database::sqlite(), recipients, PASSWORD).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "web:1", 'a')])).await.expect(201);
+    let target = async || service.read("/actions/acme/1").await["targets"][0].clone();
+    eventually("the delivery is recorded", async || target().await["last_success_at"].is_number()).await;
+    eventually("the mail is read", async || !server.received().is_empty()).await;
+    let [mail] = &server.received()[..] else { panic!("{:?}", server.received()) };
+    assert_eq!(mail["to"], serde_json::json!(["ops@example.com", "kim@example.com"]));
+    assert_eq!(service.read("/actions/acme/1").await["is_failing"], true);
+    let error = target().await["last_error"].to_string();
+    assert!(error.contains("refused refused@example.com: ") && error.contains("550"), "{error}");
+    assert!(!error.contains("ops@") && !error.contains("kim@"), "{error}");
+    let attempts = "SELECT CAST(attempts AS TEXT) FROM notifications WHERE sent_at IS NOT NULL";
+    assert_eq!(service.database.rows(attempts).await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd: SUPERCARGO_TEST_PYTHON=python3"]
+async fn deferred_recipient_gets_the_mail_later_and_the_others_get_it_once() {
+    let server = MailServer::start();
+    let recipients = "ops@example.com, later@example.com, refused@example.com";
+    let service = server.start_service(Database::sqlite(), recipients, PASSWORD).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "web:1", 'a')])).await.expect(201);
+    let sent = "SELECT last_error FROM notifications WHERE sent_at IS NOT NULL";
+    eventually("all have it", async || !service.database.rows(sent).await.is_empty()).await;
+    eventually("both mails are read", async || server.received().len() > 1).await;
+    let received = server.received();
+    let to: Vec<_> = received.iter().map(|mail| mail["to"][0].as_str().unwrap()).collect();
+    assert_eq!(to, ["ops@example.com", "later@example.com"], "{received:?}");
+    let error = service.database.rows(sent).await.concat();
+    assert!(error.contains("refused@example.com: ") && !error.contains("later@"), "{error}");
 }

@@ -1,7 +1,8 @@
 """A mail server on loopback: MAIL_SERVER CERTIFICATE KEY.
 
 Prints its port, and then each message that it took as a line of JSON. It wants STARTTLS, and then the user
-"supercargo" with the password of the variable MAIL_PASSWORD. It ends with its standard input.
+"supercargo" with the password of the variable MAIL_PASSWORD. It ends with its standard input. It never takes mail for the
+recipient "refused", takes mail for "later" from the second attempt on, and no message for "rejected".
 """
 
 import asyncio
@@ -14,9 +15,20 @@ from aiosmtpd.smtp import SMTP, AuthResult
 
 
 class Printer:
+    deferred = set()
+
+    async def handle_RCPT(self, server, session, envelope, address, options):
+        if address.startswith("refused"):
+            return "550 5.1.1 no such user"
+        if address.startswith("later") and address not in self.deferred:
+            self.deferred.add(address)
+            return "450 4.2.0 try again later"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
     async def handle_DATA(self, server, session, envelope):
-        if any("refused" in recipient for recipient in envelope.rcpt_tos):
-            return "550 not here"
+        if any(recipient.startswith("rejected") for recipient in envelope.rcpt_tos):
+            return "554 not this message"
         message = {"from": envelope.mail_from, "to": envelope.rcpt_tos, "text": envelope.content.decode()}
         print(json.dumps(message), flush=True)
         return "250 OK"

@@ -1,9 +1,9 @@
 //! Notifications: delivery, signatures, retries, and rejection of internal addresses.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 use model::Timestamp;
 use model::retry::Backoff;
@@ -12,11 +12,12 @@ use service::engine::notify::signature;
 use service::{Clock, Delivery, Limits};
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
-use store::notifications::outbox::{FailedAttempt, LeasedNotification};
+use store::notifications::outbox::{FailedAttempt, LeasedNotification, Recipients};
 use store::{DatabaseTimeouts, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::fake::{Reply, Request, Server};
+use crate::service::identity::issuers::TestClock;
 use crate::service::report;
 use crate::service::support::browser::{Browser, assert_contains};
 use crate::service::support::test_service::{Options, bootstrap, eventually};
@@ -168,6 +169,51 @@ async fn failed_notification_is_retried_with_the_same_identifier(database: Datab
     let ids: BTreeSet<_> = received(&receiver).iter().map(|n| n["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(ids.len(), 2);
     assert!(receiver.requests().iter().all(|request| request.path == "/hook"));
+}
+
+async fn target_that_names_a_time_gets_nothing_before(database: Database) {
+    const WAITS: [u64; 3] = [40, 100, 3600];
+    let (clock, time) = TestClock::new();
+    let reply = Arc::new(Mutex::new((429, "40".to_owned())));
+    let current = Arc::clone(&reply);
+    let busy = Server::start(move |_| {
+        let (status, retry_after) = current.lock().unwrap().clone();
+        Reply::text(status, "").with("retry-after", &retry_after)
+    });
+    let other = Server::start(|_| Reply::text(200, ""));
+    let targets = format!("{WEBHOOK}, {}", WEBHOOK.replace("ops", "other"));
+    let mut options = options(&targets, &[("ops.url", busy.url()), ("other.url", other.url())]);
+    options.limits.delivery.max_pause = Duration::ZERO;
+    options.limits.delivery.backoff.max_retry_after = Delivery::default().backoff.max_retry_after;
+    options.clock = clock;
+    let mut before = time.now();
+    let service = TestService::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let until = "SELECT CAST(paused_until AS TEXT) FROM targets WHERE name = 'ops'";
+    let until = async || service.database.rows(until).await.concat().parse::<u64>().unwrap() / 1_000_000;
+    let mut last = 0;
+    for (n, wait) in WAITS.into_iter().enumerate() {
+        eventually("the pause is recorded", async || until().await > last).await;
+        last = until().await;
+        assert!((before + wait - 1..=time.now() + wait).contains(&last), "{wait}: {last} after {before}");
+        let target = listed(&service, READER).await["targets"][0].clone();
+        assert_eq!(target["last_error"], if n == 1 { "HTTP status 503" } else { "HTTP status 429" });
+        // The other notification waits, too.
+        eventually("the other target gets both", async || other.requests().len() == 2).await;
+        assert_eq!(busy.requests().len(), n + 1);
+        before = time.now() + wait;
+        let date = UNIX_EPOCH + Duration::from_secs(before + WAITS[1]);
+        *reply.lock().unwrap() = match n {
+            0 => (503, httpdate::fmt_http_date(date)),
+            // Followed for an hour at most.
+            1 => (429, "86400".to_owned()),
+            _ => (200, String::new()),
+        };
+        time.advance(wait);
+    }
+    let sent = async || listed(&service, READER).await["targets"][0].get("last_error").is_none();
+    eventually("the delivery succeeds", sent).await;
+    eventually("both arrive", async || busy.requests().len() == WAITS.len() + 2).await;
 }
 
 async fn undeliverable_notification_is_dropped_with_its_last_error(database: Database) {
@@ -523,9 +569,17 @@ async fn replicas_that_fail_on_one_target_do_not_deadlock() {
             content: String::new(),
             attempts: 1,
             merged_events: 0,
+            recipients: Recipients::new(),
         };
-        let failed = FailedAttempt { at: now, retry_at: now, drop_before: now };
-        store::notifications::outbox::record_failure(&mut transaction, &leased, "no", failed).await.unwrap();
+        let failed = FailedAttempt {
+            error: "no",
+            at: now,
+            retry_at: now,
+            paused_until: None,
+            drop_before: now,
+            recipients: &leased.recipients,
+        };
+        store::notifications::outbox::record_failure(&mut transaction, &leased, failed).await.unwrap();
         transaction.commit().await.unwrap();
     };
     // Both replicas begin while the target is locked.
@@ -556,7 +610,9 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
         Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let now = Timestamp::from_micros(1_000_000_000);
     let due = async |now| {
-        store::notifications::outbox::due_targets(&mut store.read().await.unwrap(), now, hour).await.unwrap()
+        store::notifications::outbox::due_targets(&mut store.read().await.unwrap(), now, hour, hour)
+            .await
+            .unwrap()
     };
     let target = due(now).await.remove(0);
     let lease = async |now| {
@@ -571,7 +627,7 @@ async fn target_gets_one_notification_at_a_time_from_all_replicas(database: Data
     let first = lease(now).await.unwrap();
     assert!(lease(now.later(hour / 2)).await.is_none());
     let mut transaction = store.write().await.unwrap();
-    store::notifications::outbox::record_sent(&mut transaction, &first, now).await.unwrap();
+    store::notifications::outbox::record_sent(&mut transaction, &first, None, now).await.unwrap();
     transaction.commit().await.unwrap();
     let second = lease(now).await.unwrap();
     assert_ne!(second.id, first.id);
@@ -680,6 +736,7 @@ crate::service::on_both!(
     event_is_delivered_signed_and_once,
     failed_notification_is_retried_with_the_same_identifier,
     people_see_artifact_flow_commit_author_reason_and_links,
+    target_that_names_a_time_gets_nothing_before,
     undeliverable_notification_is_dropped_with_its_last_error,
     backlog_of_unresponsive_targets_does_not_delay_others,
     compliance_is_sent_first_and_repeated_events_are_merged,

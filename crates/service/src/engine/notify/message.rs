@@ -14,6 +14,7 @@ use model::{GitCommit, Text, Trigger};
 use rules::event::{AffectedArtifact, MAX_OWNERS, NamespacedOwner};
 use rules::notification::{Content, DISPLAYED_DIGITS, EventContent, MAX_LISTED_ARTIFACTS, Notification};
 use store::artifacts::flows::KnownArtifact;
+use store::notifications::outbox::Recipients;
 
 /// A notification, in all formats.
 pub(crate) struct Message<'a> {
@@ -136,11 +137,18 @@ impl Message<'_> {
     }
 }
 
+/// The refused recipients, and why, in one line.
+pub(crate) fn refusals(recipients: &Recipients) -> String {
+    let refused =
+        recipients.iter().filter_map(|(recipient, why)| Some(format!("{recipient}: {}", why.as_ref()?)));
+    refused.collect::<Vec<_>>().join("; ")
+}
+
 /// A failed attempt. Messages contain no address and no secret.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    #[error("HTTP status {0}")]
-    Status(u16),
+    #[error("HTTP status {status}")]
+    Status { status: u16, retry_after: Option<Duration> },
     #[error("timed out after {0:?}")]
     TimedOut(Duration),
     #[error("failed to send the request")]
@@ -149,6 +157,9 @@ pub(crate) enum SendError {
     Address(#[source] io::Error),
     #[error("failed to send the mail")]
     Smtp(#[source] lettre::transport::smtp::Error),
+    /// The server took the mail for none or some of the recipients, and may take it for the refused ones later.
+    #[error("the mail server refused {}", refusals(refused))]
+    Recipients { done: Recipients, refused: Recipients },
     #[error("failed to compose the mail")]
     Mail(#[source] lettre::error::Error),
     #[error("no mail server: set smtp in the bootstrap file")]

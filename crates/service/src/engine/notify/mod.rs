@@ -29,11 +29,13 @@ use crate::limits::Delivery;
 use crate::maintenance::periodic::{REMINDER_INTERVAL, TaskFailures, Ticks};
 use crate::outbound::GuardedClient;
 use model::TargetKind;
+use model::escape::Escaped;
 use model::retry::Backoff;
 use rules::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
 use runtime::error_causes;
-use store::notifications::outbox::{DueTarget, FailedAttempt, LeasedNotification};
+use store::notifications::outbox::{self, DueTarget, FailedAttempt, LeasedNotification, Recipients};
 
+use crate::engine::notify::email::MailServer;
 use crate::engine::notify::message::{Message, SendError, ShownArtifact};
 
 /// The JSON Schema of a webhook's body.
@@ -148,7 +150,7 @@ pub(crate) async fn deliver(app: App, shutdown: CancellationToken) {
 async fn measure(app: &App) {
     // The next lease reports an unavailable database.
     let Ok(mut transaction) = app.site.store.read().await else { return };
-    let Ok(backlog) = store::notifications::outbox::backlog(&mut transaction).await else { return };
+    let Ok(backlog) = outbox::backlog(&mut transaction).await else { return };
     let oldest = backlog.oldest.map_or(Duration::ZERO, |oldest| app.site.now().since(oldest));
     app.metrics.set_waiting(backlog.waiting, oldest);
 }
@@ -165,7 +167,8 @@ async fn lease(
     }
     let mut transaction = app.site.store.read().await?;
     let due =
-        store::notifications::outbox::due_targets(&mut transaction, app.site.now(), limits.lease).await?;
+        outbox::due_targets(&mut transaction, app.site.now(), limits.lease, limits.backoff.max_retry_after)
+            .await?;
     drop(transaction);
     let is_ours = |target: &DueTarget| {
         book.targets.contains_key(&key(target)) && unavailable.is_ready(target.id, Instant::now())
@@ -195,9 +198,7 @@ async fn lease(
         return Ok(Vec::new());
     }
     let mut transaction = app.site.store.write().await?;
-    let leased =
-        store::notifications::outbox::lease(&mut transaction, targets.values(), app.site.now(), limits.lease)
-            .await?;
+    let leased = outbox::lease(&mut transaction, targets.values(), app.site.now(), limits.lease).await?;
     transaction.commit().await?;
     Ok(leased.into_iter().filter_map(|leased| Some((targets.remove(&leased.target)?, leased))).collect())
 }
@@ -249,8 +250,9 @@ async fn send(
     leased: &LeasedNotification,
     content: &EventContent,
     artifacts: Vec<ShownArtifact>,
-) -> Result<(), SendError> {
+) -> Result<Recipients, SendError> {
     let Sender { client, book } = sender;
+    let now = app.site.now();
     let html_url = &match content {
         EventContent::Environment(event) => {
             app.site.links.environment_page(&event.organization, &event.environment)
@@ -268,58 +270,69 @@ async fn send(
     let message = Message { notification, artifacts };
     match book.targets.get(&key(target)) {
         Some(Address::Webhook { url, secrets }) => {
-            let seconds = app.site.now().micros() / 1_000_000;
-            http::send_webhook(client, url, secrets, &message, seconds).await
+            http::send_webhook(client, url, secrets, &message, now).await?;
         }
         Some(Address::Slack { url }) => {
-            http::send_json(client, url, &message, &payloads::slack(&message)).await
+            http::send_json(client, url, &message, &payloads::slack(&message), now).await?;
         }
         Some(Address::Teams { url }) => {
-            http::send_json(client, url, &message, &payloads::teams(&message)).await
+            http::send_json(client, url, &message, &payloads::teams(&message), now).await?;
         }
         Some(Address::PagerDuty { url, routing_key }) => {
             // A late event must not open an incident again that a later one has resolved.
-            if store::notifications::outbox::is_superseded(
-                &mut app.site.store.read().await?,
-                &leased.organization,
-                leased.id,
-            )
-            .await?
+            if outbox::is_superseded(&mut app.site.store.read().await?, &leased.organization, leased.id)
+                .await?
             {
-                return Ok(());
+                return Ok(Recipients::new());
             }
             let event = payloads::pagerduty(&message, routing_key.expose_secret());
-            http::send_json(client, url, &message, &event.ok_or(SendError::NoIncident)?).await
+            http::send_json(client, url, &message, &event.ok_or(SendError::NoIncident)?, now).await?;
         }
         Some(Address::Email { recipients }) => {
             let smtp = book.smtp.as_ref().ok_or(SendError::NoMailServer)?;
+            let server = MailServer { smtp, allowed: &app.allowed_internal, authorities: &book.authorities };
             let timeout = app.limits.delivery.timeout;
-            email::send(smtp, &app.allowed_internal, &book.authorities, recipients, &message, timeout).await
+            return email::send(server, recipients, &leased.recipients, &message, timeout).await;
         }
-        None => Err(SendError::Unknown),
+        None => return Err(SendError::Unknown),
     }
+    Ok(Recipients::new())
 }
 
 async fn record(
     app: &App,
     target: &DueTarget,
     leased: &LeasedNotification,
-    sent: Result<(), SendError>,
+    sent: Result<Recipients, SendError>,
 ) -> Result<(), store::Error> {
     let mut transaction = app.site.store.write().await?;
+    let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
     match sent {
-        Ok(()) => store::notifications::outbox::record_sent(&mut transaction, leased, app.site.now()).await?,
+        Ok(recipients) => {
+            let refused = Some(message::refusals(&recipients)).filter(|refused| !refused.is_empty());
+            let refused =
+                refused.map(|refused| Escaped(&format!("the mail server refused {refused}")).to_string());
+            if let Some(refused) = &refused {
+                tracing::warn!(notification = %leased.id, "sent notification {} to {what}, but {refused}", leased.id);
+            }
+            outbox::record_sent(&mut transaction, leased, refused.as_deref(), app.site.now()).await?;
+        }
         Err(error) => {
             let cause = error_causes::describe(&error);
-            let (id, limits) = (leased.id, app.limits.delivery);
-            let retry_at = app.site.now().later(delay(limits.backoff, id, leased.attempts));
+            let (id, limits, at) = (leased.id, app.limits.delivery, app.site.now());
+            let (wanted, recipients) = match &error {
+                SendError::Status { retry_after, .. } => (*retry_after, &leased.recipients),
+                SendError::Recipients { done, .. } => (None, done),
+                _ => (None, &leased.recipients),
+            };
+            let delay = delay(limits.backoff, id, leased.attempts);
+            let retry_at = at.later(limits.backoff.with_retry_after(delay, wanted));
+            let paused_until =
+                wanted.map(|wanted| at.later(limits.backoff.with_retry_after(Duration::ZERO, Some(wanted))));
             // Notifications whose next attempt would be past their maximum age are dropped.
             let drop_before = retry_at.earlier(limits.max_age);
-            let failed = FailedAttempt { at: app.site.now(), retry_at, drop_before };
-            let dropped =
-                store::notifications::outbox::record_failure(&mut transaction, leased, &cause, failed)
-                    .await?;
-            let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
+            let failed = FailedAttempt { error: &cause, at, retry_at, paused_until, drop_before, recipients };
+            let dropped = outbox::record_failure(&mut transaction, leased, failed).await?;
             tracing::warn!(notification = %id, "failed to send notification {id} to {what}: {cause}");
             if dropped > 0 {
                 tracing::error!(dropped, "dropped {dropped} notifications to {what}");

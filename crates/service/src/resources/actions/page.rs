@@ -181,7 +181,10 @@ fn targets(targets: &[ListedTarget]) -> Markup {
                 th scope="row" { (text(&target.name)) }
                 td { (target.kind.as_str()) }
                 td { (address(&target.address)) }
-                td { (delivery_badge(target.is_failing())) }
+                td {
+                    (delivery_badge(target.is_failing()))
+                    @if let Some(problem) = &target.last_error { p { (text(problem)) } }
+                }
                 td { (last(target.last_success_at)) }
                 td { (last(target.last_failure_at)) }
             }
@@ -248,6 +251,7 @@ fn result(delivery: &Delivery, now: Timestamp) -> Markup {
     html! {
         @if let Some(at) = sent_at {
             (badge("good", "sent")) " " (timestamp(*at))
+            @if let Some(problem) = last_error { p { (text(problem)) } }
         } @else if let Some(at) = dropped_at {
             (badge("bad", "dropped")) " " (timestamp(*at))
             p { (text(last_error.as_deref().unwrap_or_default())) }
