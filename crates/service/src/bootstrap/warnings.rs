@@ -1,6 +1,7 @@
-//! Warnings of names that exist nowhere: they are probably misspelled and would have no effect. They are no errors, since
-//! a later report or attestation may create the name.
+//! Warnings of names that exist nowhere, which are probably misspelled and would have no effect, and of keys that cannot verify
+//! a token. They are no errors, since a later report or attestation may create the name, and other keys work.
 
+use crate::identity::key_set::KeySet;
 use model::escape::Escaped;
 use store::bootstrap::Plan;
 use store::bootstrap::file::{Organization, Policy};
@@ -19,6 +20,12 @@ pub(crate) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
                     "{what} names environment \"{name}\", which is neither declared nor reported"
                 ));
             }
+        }
+        for issuer in &organization.issuers {
+            let keys = issuer.jwks.as_ref().and_then(|jwks| KeySet::parse(jwks.keys.as_bytes()).ok());
+            let problems = keys.iter().flat_map(KeySet::problems);
+            let what = format!("issuer {} of {}", issuer.name, organization.name);
+            warnings.extend(problems.map(|problem| format!("{what}: {problem}")));
         }
         for Policy { name, flows, .. } in &organization.policies {
             for flow in flows.iter().filter(|flow| !known.flows.contains(*flow)) {

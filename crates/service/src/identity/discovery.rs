@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use crate::identity::key_set::{KeySet, KeySetError};
+use crate::identity::key_set::{KeySet, KeySetError, without_mark};
 use crate::identity::remote_keys::{DEFAULT_AGE, Discovered, Endpoints};
 use crate::outbound::GuardedClient;
 use model::escape::{Escaped, shortened};
@@ -145,7 +145,8 @@ pub(crate) async fn exchange(
 }
 
 fn parse<T: DeserializeOwned>(url: &Url, body: &[u8]) -> Result<T, DiscoveryError> {
-    serde_json::from_slice(body).map_err(|error| DiscoveryError::Malformed(url.to_string(), error))
+    serde_json::from_slice(without_mark(body))
+        .map_err(|error| DiscoveryError::Malformed(url.to_string(), error))
 }
 
 async fn get(client: &GuardedClient, url: &Url) -> Result<(Vec<u8>, Option<Duration>), DiscoveryError> {

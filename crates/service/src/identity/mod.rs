@@ -20,7 +20,7 @@ pub(crate) mod authentication;
 pub(crate) mod invitation;
 
 mod discovery;
-mod key_set;
+pub(crate) mod key_set;
 pub(crate) mod refresh;
 pub(crate) mod remote_keys;
 pub(crate) mod sign_in;

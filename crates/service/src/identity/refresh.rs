@@ -56,6 +56,11 @@ async fn refresh(app: App, keys: Arc<RemoteKeys>) {
     let (url, organization) = (Escaped(&keys.url), &keys.organization);
     match requested {
         Ok((set, max_age)) => {
+            let known = keys.current(app.site.now());
+            let known = known.as_ref().map_or(&[][..], |known| known.keys.problems());
+            for problem in set.keys.problems().iter().filter(|problem| !known.contains(problem)) {
+                tracing::warn!("issuer \"{url}\" of {organization}: {problem}");
+            }
             if keys.succeeded(set, max_age, app.site.now()) {
                 tracing::info!("refreshed the keys of issuer \"{url}\" of {organization} again");
             }

@@ -117,6 +117,8 @@ enum Fault {
     Html,
     OtherIssuer,
     NoKeys,
+    /// A byte-order mark before both documents.
+    Mark,
 }
 
 impl Issuer {
@@ -126,6 +128,7 @@ impl Issuer {
         let server = Server::start(move |request| {
             let (jwks, fault) = shared.lock().unwrap().clone();
             let url = format!("http://{}", request.headers["host"].to_str().unwrap());
+            let mark = if fault == Some(Fault::Mark) { "\u{feff}" } else { "" };
             match (request.path.as_str(), fault) {
                 (_, Some(Fault::Down)) => Reply::Reset,
                 (_, Some(Fault::Slow)) => Reply::Stall,
@@ -138,13 +141,12 @@ impl Issuer {
                 ("/.well-known/openid-configuration", _) => {
                     let url = if fault == Some(Fault::OtherIssuer) { format!("{url}/") } else { url };
                     let jwks = format!("{}/keys", url.trim_end_matches('/'));
-                    Reply::json(200, json!({"issuer": url, "jwks_uri": jwks}).to_string())
+                    Reply::json(200, mark.to_owned() + &json!({"issuer": url, "jwks_uri": jwks}).to_string())
                 }
                 ("/keys", Some(Fault::Huge)) => Reply::Endless(200, Vec::new()),
                 ("/keys", Some(Fault::NoKeys)) => Reply::json(200, r#"{"keys": []}"#),
-                ("/keys", _) => {
-                    Reply::json(200, jwks.to_string()).with("cache-control", "public, max-age=3600")
-                }
+                ("/keys", _) => Reply::json(200, mark.to_owned() + &jwks.to_string())
+                    .with("cache-control", "public, max-age=3600"),
                 _ => Reply::text(404, ""),
             }
         });
@@ -285,6 +287,52 @@ async fn token_with_each_algorithm_is_accepted(database: Database) {
     service.report(&token, "test", report(&[])).await.expect(403);
     service.get(&token, "/trails/acme").await.expect(403);
     service.get(&token, "/user/default-org").await.expect(401);
+}
+
+async fn key_is_accepted_in_each_form_that_issuers_write(database: Database) {
+    let [first, second] = ["zero", "standard"].map(Key::rsa);
+    let issuer = Issuer::start(&[]);
+    let of = |key: &Key, member: &str| URL_SAFE_NO_PAD.decode(key.jwk()[member].as_str().unwrap()).unwrap();
+    let (mut zero, mut standard) = (first.jwk(), second.jwk());
+    zero["n"] = encode([vec![0], of(&first, "n")].concat()).into();
+    standard["n"] = STANDARD.encode(of(&second, "n")).into();
+    standard["e"] = STANDARD.encode([vec![0], of(&second, "e")].concat()).into();
+    let short = json!({"kty": "RSA", "kid": "short", "n": encode([0xfb; 128]), "e": "AQAB"});
+    *issuer.state.lock().unwrap() = (json!({"keys": [zero, standard, short]}), Some(Fault::Mark));
+    let (service, clock) = start(database, &issuer.server.url(), "").await;
+    for key in [&first, &second] {
+        let sent = send(&service, &key.sign("RS256", json!({}), &issuer.claims(&clock))).await;
+        assert!([200, 201].contains(&sent.0), "{sent:?}");
+    }
+}
+
+/// GitHub adds immutable identifiers to the subject.
+async fn documented_rules_accept_both_subjects_of_github(database: Database) {
+    const DOCUMENT: &str = include_str!("../../../../docs/identity.md");
+    let key = Key::ec("k");
+    let issuer = Issuer::start(&[&key]);
+    let documented = DOCUMENT.lines().map(str::trim).filter(|line| line.starts_with("- claims: {repository"));
+    let rules: Vec<_> = documented.zip(["role: attest, flows: [cart]", "role: read"]).collect();
+    assert_eq!(rules.len(), 2);
+    let rules = rules.iter().fold("rules:".to_owned(), |rules, (claims, grant)| {
+        rules + &format!("\n          - {{{}, {grant}}}", claims.strip_prefix("- ").unwrap())
+    });
+    let file = with_issuer(1, &issuer.server.url(), "");
+    let file = file.replace(file.lines().find(|line| line.contains("rules:")).unwrap().trim_start(), &rules);
+    let (service, clock) = start_with(database, file, Vec::new()).await;
+    for subject in ["repo:acme/cart", "repo:acme@1/cart@2"] {
+        let token = |name: &str, owner: &str| {
+            let claims = json!({
+                "sub": format!("{subject}:ref:refs/heads/main"), "repository": format!("{owner}/{name}"),
+                "repository_owner": owner, "ref": "refs/heads/main",
+            });
+            key.sign("ES256", json!({}), &with(&issuer.claims(&clock), claims))
+        };
+        let unit = json!({"attestation_name": "unit", "junit_results": []});
+        service.attest(&token("cart", "acme"), "cart", "t", form(&unit)).await.expect(201);
+        service.get(&token("web", "acme"), "/trails/acme").await.expect(200);
+        service.get(&token("cart", "acme-evil"), "/trails/acme").await.expect(401);
+    }
 }
 
 async fn attack_gets_401_with_a_reason_that_quotes_nothing(database: Database) {
@@ -701,6 +749,8 @@ crate::service::on_both!(
 
 crate::service::on_sqlite!(
     token_with_each_algorithm_is_accepted,
+    key_is_accepted_in_each_form_that_issuers_write,
+    documented_rules_accept_both_subjects_of_github,
     attack_gets_401_with_a_reason_that_quotes_nothing,
     rotated_key_is_accepted_without_a_storm_of_requests,
     keys_of_an_unavailable_issuer_work_for_a_day,
