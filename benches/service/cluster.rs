@@ -1,5 +1,7 @@
 //! Reports, made by the agent's own code, and attestations of their artifacts.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use agent::live::collapse::Counting;
 use agent::live::live_set::LiveSet;
 use agent::live::pod::PodView;
@@ -86,11 +88,14 @@ pub(super) fn report(artifacts: impl IntoIterator<Item = u64>) -> Vec<u8> {
     body(&listed(pods))
 }
 
-/// `data_json` of an attestation of artifacts, built from one commit of the repository `acme/shop`.
+/// `data_json` of a new attestation of artifacts, built from one commit of the repository `acme/shop`. Each has another
+/// description: the service records equal ones once.
 pub(super) fn attestation(passes: bool, artifacts: impl IntoIterator<Item = u64>) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
     let artifacts: Vec<String> = artifacts.into_iter().map(digest).collect();
     format!(
-        r#"{{"attestation_name":"{NAME}","target_artifacts":["{}"],"junit_results":[{{"name":"all","total":9,"failures":{},"errors":0}}],"git_commit_info":{{"sha1":"{COMMIT}"}},"repo_info":{{"name":"acme/shop","url":"https://github.com/acme/shop"}}}}"#,
+        r#"{{"attestation_name":"{NAME}","description":"{}","target_artifacts":["{}"],"junit_results":[{{"name":"all","total":9,"failures":{},"errors":0}}],"git_commit_info":{{"sha1":"{COMMIT}"}},"repo_info":{{"name":"acme/shop","url":"https://github.com/acme/shop"}}}}"#,
+        NEXT.fetch_add(1, Ordering::Relaxed),
         artifacts.join("\",\""),
         u8::from(!passes),
     )

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::Method;
 use reqwest::Body;
 use reqwest::multipart::{Form, Part};
+use uuid::Uuid;
 
 use super::body::{Progress, file};
 use super::client::Client;
@@ -19,6 +20,18 @@ pub struct Attachment {
     pub content: Bytes,
 }
 
+/// Identifies a request, by which the service recognizes a repetition.
+#[derive(Debug, Clone)]
+pub struct IdempotencyKey(Uuid);
+
+impl IdempotencyKey {
+    /// A key for a new request. Retries of the request use the same.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
 impl Client {
     /// POSTs an attestation: `/attestations/{org}/{flow_name}/trail/{trail_name}/junit`, a form whose first part is
     /// `data_json`.
@@ -28,6 +41,7 @@ impl Client {
     /// Returns [`Error`] unless the response is a 2xx without a body or with JSON.
     pub async fn attest_junit(
         &self,
+        key: &IdempotencyKey,
         flow: &FlowName,
         trail: &TrailName,
         data: String,
@@ -41,6 +55,8 @@ impl Client {
             form = form.part("attachment_file", Part::stream_with_length(body, length).file_name(name));
         }
         let path = ["attestations", flow.as_str(), "trail", trail.as_str(), "junit"];
-        self.post_form(self.request(Method::POST, &path), form, &progress).await.map(|_| ())
+        // A string of structured fields (RFC 9651, section 3.3.3).
+        let key = format!("\"{}\"", key.0);
+        self.post_form(self.request(Method::POST, &path), key, form, &progress).await.map(|_| ())
     }
 }

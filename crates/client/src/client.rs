@@ -25,6 +25,8 @@ use runtime::certificate_authorities::{self, BundleError};
 use runtime::files::read_up_to;
 use runtime::proxy::is_turned_off;
 
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
 /// Maximum size of a CA file, in bytes.
 const MAX_CA_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -194,11 +196,12 @@ impl Client {
     pub(super) async fn post_form(
         &self,
         request: ServiceRequest,
+        idempotency_key: String,
         form: Form,
         progress: &Progress,
     ) -> Result<Success, Error> {
         let token = self.token().await?;
-        let builder = self.builder(&request, &token).multipart(form);
+        let builder = self.builder(&request, &token).header(IDEMPOTENCY_KEY, idempotency_key).multipart(form);
         self.upload(request, builder, &token, progress).await
     }
 

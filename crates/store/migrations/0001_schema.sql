@@ -573,6 +573,19 @@ CREATE INDEX attestations_latest ON attestations (organization, trail) WHERE sup
 CREATE INDEX attestations_of_attachment ON attestations (organization, attachment, created_at)
     WHERE attachment IS NOT NULL;
 
+-- Attestations and reports of artifacts with a key, by which a repetition is recognized. Not evidence: deleted after a day.
+CREATE TABLE idempotency_keys (
+    organization TEXT NOT NULL REFERENCES organizations (name),
+    -- Hashes of the caller, of the key, and of the request.
+    caller BYTEA NOT NULL,
+    idempotency_key BYTEA NOT NULL,
+    request BYTEA NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (organization, caller, idempotency_key)
+);
+
+CREATE INDEX idempotency_keys_created ON idempotency_keys (organization, created_at);
+
 -- Artifacts that pipelines report.
 CREATE TABLE reported_artifacts (
     organization TEXT NOT NULL,

@@ -21,6 +21,7 @@ pub mod bootstrap;
 pub mod database;
 pub mod environments;
 pub mod flows;
+pub mod idempotency_keys;
 pub mod image_indexes;
 pub mod log;
 pub mod notifications;

@@ -275,6 +275,19 @@ pub async fn remove_audit(
     Ok(rows)
 }
 
+/// Removes a batch of the keys of requests that were received before the horizon, and returns their number.
+pub async fn remove_idempotency_keys(
+    transaction: &mut Transaction,
+    organization: &str,
+    horizon: Timestamp,
+) -> Result<u64, Error> {
+    const DELETE: &str = "
+        DELETE FROM idempotency_keys WHERE organization = $1 AND (caller, idempotency_key) IN
+        (SELECT caller, idempotency_key FROM idempotency_keys
+         WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
+    Ok(execute!(transaction, DELETE, organization, horizon, MAX_BATCH))
+}
+
 /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
 /// long before, except for targets that were closed: theirs are never sent.
 pub async fn remove_notifications(

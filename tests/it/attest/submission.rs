@@ -1,12 +1,14 @@
 //! Submission of attestations: request body, attachments, exit codes and retries.
 
 use std::io::Read;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 use crate::attest::{FAILING, PASSING, attest, particular};
-use crate::fake::{Reply, Server};
+use crate::fake::{Reply, Request, Server};
 use crate::program::TOKEN;
 use crate::service::{ADMIN, Database, STRANGER, TestService};
 
@@ -166,6 +168,23 @@ fn failed_tests_are_attested_and_set_the_exit_code() {
         3,
         &["403 Forbidden: no", "hint: check that the token from", "belongs to the organization \"acme\""],
     );
+}
+
+#[test]
+fn retries_of_a_request_have_its_key_and_other_requests_another() {
+    let keys = || {
+        let failures = AtomicUsize::new(2);
+        let server = Server::start(move |_| {
+            let fails = failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+            if fails { Reply::Reset } else { Reply::json(201, "\"Creation Success\"") }
+        });
+        attest("r.xml").file("r.xml", PASSING).service(&server).run().expect(0, &["attested unit-tests"]);
+        let key = |request: &Request| request.headers["idempotency-key"].to_str().unwrap().to_owned();
+        server.requests().iter().map(key).collect::<Vec<_>>()
+    };
+    let (first, second) = (keys(), keys());
+    assert!(first.len() > 1 && first.iter().all(|key| *key == first[0] && key.len() > 16), "{first:?}");
+    assert_ne!(first[0], second[0]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Providers that host source repositories.
 
 use crate::checked_text;
-use crate::repository::remote::provider_of_path;
 use crate::escape::Escaped;
+use crate::repository::remote::provider_of_path;
 
 checked_text! {
     /// A hosting provider. Operation 4 filters by the named ones; clients send any text.

@@ -1,8 +1,8 @@
 //! Names that become segments of a request path.
 
 use crate::checked_text;
-use crate::repository::remote::decoded_name;
 use crate::escape::Escaped;
+use crate::repository::remote::decoded_name;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid {what} name \"{}\": {problem}", Escaped(input))]

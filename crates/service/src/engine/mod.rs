@@ -17,5 +17,6 @@ pub(crate) mod inputs;
 pub(crate) mod not_found;
 pub(crate) mod origin;
 pub(crate) mod queue;
+pub(crate) mod repeated;
 pub(crate) mod selected_snapshot;
 mod trail_compliance;

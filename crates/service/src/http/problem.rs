@@ -195,6 +195,14 @@ impl Problem {
         Self::too_many_requests(message, wait)
     }
 
+    /// 422: an `Idempotency-Key` that another request had.
+    pub(crate) fn reused_key() -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "this Idempotency-Key belongs to another request of the last 24 hours: expected a new key for a new request",
+        )
+    }
+
     /// 429: a token has created too many objects.
     pub(crate) fn too_many_created(what: &str, max: u32, wait: Duration) -> Self {
         let message = format!(

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::engine::guard::Evaluating;
+use crate::engine::repeated::KEY_RETENTION;
 use crate::maintenance::lease::Task;
 use crate::maintenance::periodic::Ticks;
 use model::Fingerprint;
@@ -54,6 +55,7 @@ enum Rows {
     History(Uuid),
     Audit,
     Notifications,
+    IdempotencyKeys,
 }
 
 impl<'a> Round<'a> {
@@ -73,6 +75,7 @@ impl<'a> Round<'a> {
                 self.remove_attachments(&organization).await,
                 self.remove(&organization, Rows::Audit).await,
                 self.remove(&organization, Rows::Notifications).await,
+                self.remove(&organization, Rows::IdempotencyKeys).await,
             ];
             if sweep_is_due {
                 removed.push(self.sweep_workloads(&organization).await);
@@ -115,6 +118,7 @@ impl<'a> Round<'a> {
                 Rows::History(_) => retention.history,
                 Rows::Audit => retention.audit,
                 Rows::Notifications => Some(NOTIFICATION_RETENTION),
+                Rows::IdempotencyKeys => Some(KEY_RETENTION),
             };
             let Some(horizon) = retention.map(|retention| now.earlier(retention)) else { break };
             let mut workloads = Vec::new();
@@ -136,6 +140,9 @@ impl<'a> Round<'a> {
                 }
                 Rows::Notifications => {
                     store::retention::remove_notifications(&mut transaction, organization, horizon).await?
+                }
+                Rows::IdempotencyKeys => {
+                    store::retention::remove_idempotency_keys(&mut transaction, organization, horizon).await?
                 }
             };
             transaction.commit().await?;

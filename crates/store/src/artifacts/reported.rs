@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use crate::attestations::latest::{AddedBy, AttestedBy};
 use crate::database::columns::{Json, json};
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use crate::database::transaction::{fetch_all, insert, on};
+use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, insert, on};
 use crate::provenance::{ArtifactOrigin, OriginEffect};
 use crate::repositories::{RecordError, RepositorySource};
 use crate::{Error, Transaction};
@@ -63,6 +63,45 @@ pub async fn insert(
     let (commit, commit_url) = (Some(commit), commit_url.as_deref());
     let origin = ArtifactOrigin { reporter, named, commit, commit_url, attestation: None, report, at };
     Ok(crate::provenance::record(transaction, repository, origin, &[sent.fingerprint].into()).await?)
+}
+
+/// The latest report of an artifact in a flow.
+#[derive(sqlx::FromRow)]
+struct LatestReport {
+    id: Uuid,
+    trail: Option<Uuid>,
+    /// The trail of the latest attestation or report.
+    latest_trail: Option<Uuid>,
+    reported_by: String,
+    content: String,
+}
+
+/// Whether a report equals the latest one of its artifact, and would change nothing.
+pub async fn is_repeated(transaction: &mut Transaction, new: NewReport<'_>) -> Result<bool, Error> {
+    const LATEST: &str = "
+        SELECT r.id, r.trail, f.trail AS latest_trail, r.reported_by, r.content
+        FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
+        WHERE f.organization = $1 AND f.flow = $2 AND f.fingerprint = $3";
+    const NAMED: &str = "
+        SELECT id FROM reported_artifacts WHERE organization = $1 AND trail = $2 AND template_name = $3
+        ORDER BY created_at DESC, id DESC LIMIT 1";
+    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, trail, sent, .. } =
+        new;
+    let latest: Option<LatestReport> =
+        fetch_optional!(transaction, LATEST, organization, flow, sent.fingerprint);
+    let Some(latest) = latest else { return Ok(false) };
+    let is_equal = (latest.trail, latest.latest_trail) == (trail, trail)
+        && latest.reported_by == reported_by
+        && latest.content == json(sent)?;
+    match sent.template_reference_name.as_ref().filter(|_| is_equal) {
+        None => Ok(is_equal),
+        // The last report of a name counts.
+        Some(name) => {
+            let last: Option<Uuid> =
+                fetch_optional_scalar!(transaction, NAMED, organization, trail, name.as_str());
+            Ok(last == Some(latest.id))
+        }
+    }
 }
 
 /// Records a report, and returns its identifier. In a trail, the attestations by the artifact's name then attest it, if they

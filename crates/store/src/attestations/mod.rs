@@ -6,6 +6,7 @@ pub mod latest;
 pub mod lists;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::Serialize;
 use sqlx::types::Uuid;
@@ -14,7 +15,9 @@ use crate::attestations::latest::{AddedBy, AttestedBy};
 use crate::database::columns::{Json, json};
 use crate::database::row_limit::PageBudget;
 use crate::database::rows::Id;
-use crate::database::transaction::{execute, fetch_one, fetch_optional_scalar, fetch_scalar, insert, on};
+use crate::database::transaction::{
+    execute, fetch_all, fetch_one, fetch_optional, fetch_optional_scalar, fetch_scalar, insert, on,
+};
 use crate::provenance::{ArtifactOrigin, OriginEffect};
 use crate::repositories::{RecordError, RepositorySource};
 use crate::trails::writes::StoredTrail;
@@ -124,13 +127,59 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
+/// The columns of an attestation that a request determines, besides its trail and name.
+#[derive(PartialEq, Eq, sqlx::FromRow)]
+struct Content {
+    kind: String,
+    /// The template's artifacts that it is about, as JSON.
+    targets: String,
+    reported_by: String,
+    is_compliant: bool,
+    has_verdict: bool,
+    results: String,
+    description: String,
+    origin_url: String,
+    user_data: String,
+    annotations: String,
+    external_urls: String,
+    git_commit_info: Option<String>,
+    attachment: Option<Fingerprint>,
+    attachment_name: Option<String>,
+    other_fields: String,
+    repo_info: Option<String>,
+}
+
+impl Content {
+    fn new(new: &NewAttestation<'_>) -> Result<Self, Error> {
+        let data = new.fields;
+        let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
+        Ok(Self {
+            kind: new.kind.to_owned(),
+            targets: json(new.targets)?,
+            reported_by: new.reported_by.to_owned(),
+            // A row without a verdict does not pass.
+            is_compliant: new.passes == Some(true),
+            has_verdict: new.passes.is_some(),
+            results: json(new.results)?,
+            description: data.description.as_ref().map_or("", Text::as_str).to_owned(),
+            origin_url: data.origin_url.as_ref().map_or("", UrlText::as_str).to_owned(),
+            user_data: data.user_data.as_ref().map_or("{}", AnyJson::as_str).to_owned(),
+            annotations: object(&data.annotations),
+            external_urls: object(&data.external_urls),
+            git_commit_info: data.git_commit_info.as_ref().map(json).transpose()?,
+            attachment: new.attachment.map(|(sha256, _)| sha256),
+            attachment_name: new.attachment.and_then(|(_, name)| name).map(str::to_owned),
+            other_fields: new.other.to_owned(),
+            repo_info: data.repo_info.as_ref().map(json).transpose()?,
+        })
+    }
+}
+
 /// The columns of an attestation that are determined when it is recorded.
-struct Record<'a> {
+struct Record {
     id: Uuid,
     trail: Uuid,
     repository: Option<Uuid>,
-    /// The template's artifacts that it is about, as JSON.
-    targets: &'a str,
     /// The attestation with the same name and targets that it supersedes.
     overrides: Option<Uuid>,
     at: Timestamp,
@@ -187,21 +236,19 @@ pub async fn insert(
         }
         None => None,
     };
-    let targets = json(new.targets)?;
-    let superseded =
-        latest(transaction, new.organization, trail.id, new.fields.attestation_name.as_str(), &targets)
-            .await?;
+    let content = Content::new(new)?;
+    let superseded = latest(
+        transaction,
+        new.organization,
+        trail.id,
+        new.fields.attestation_name.as_str(),
+        &content.targets,
+    )
+    .await?;
     let id = Uuid::now_v7();
     let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
-    let record = Record {
-        id,
-        trail: trail.id,
-        repository: repository_id,
-        targets: &targets,
-        overrides: superseded,
-        at,
-    };
-    insert_record(transaction, new, record).await?;
+    let record = Record { id, trail: trail.id, repository: repository_id, overrides: superseded, at };
+    insert_record(transaction, new, content, record).await?;
     update_trail(transaction, new.organization, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
     link(transaction, new, id, trail.id).await?;
     let attested = AttestedBy {
@@ -266,10 +313,57 @@ async fn latest(
     Ok(fetch_optional_scalar!(transaction, LATEST, organization, trail, name, targets))
 }
 
+/// Time after which an equal attestation is a new one.
+const MAX_REPETITION: Duration = Duration::from_hours(1);
+
+/// Whether an attestation equals the newest one of its trail, name and artifacts, of the same token within an hour.
+pub async fn is_repeated(
+    transaction: &mut Transaction,
+    new: &NewAttestation<'_>,
+    trail: Uuid,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    const OF_ARTIFACT: &str = "
+        SELECT attestation FROM latest_attestations
+        WHERE organization = $1 AND flow = $2 AND name = $3 AND fingerprint = $4";
+    // A file that the retention removed is stored again.
+    const CONTENT: &str = "
+        SELECT kind, targets, reported_by, is_compliant, has_verdict, results, description, origin_url, user_data, annotations,
+               external_urls, git_commit_info, attachment, attachment_name, other_fields, repo_info
+        FROM attestations a
+        WHERE organization = $1 AND id = $2 AND trail = $3 AND created_at >= $4 AND created_at <= $5
+          AND (attachment IS NULL OR EXISTS (SELECT 1 FROM attachments x
+                                             WHERE x.organization = a.organization AND x.sha256 = a.attachment))";
+    // The artifacts of an attestation, and how many of them have no newer one.
+    const ARTIFACTS: &str = "
+        SELECT x.fingerprint, EXISTS (SELECT 1 FROM latest_attestations l
+                                      WHERE l.organization = $1 AND l.flow = $3 AND l.name = $4
+                                        AND l.fingerprint = x.fingerprint AND l.attestation = $2) AS is_newest
+        FROM attested_artifacts x WHERE x.organization = $1 AND x.attestation = $2";
+    let (organization, name) = (new.organization, new.fields.attestation_name.as_str());
+    let content = Content::new(new)?;
+    let newest = match new.artifacts.first() {
+        None => latest(transaction, organization, trail, name, &content.targets).await?,
+        Some(first) => fetch_optional_scalar!(transaction, OF_ARTIFACT, organization, new.flow, name, *first),
+    };
+    let Some(newest) = newest else { return Ok(false) };
+    let (since, until) = (now.earlier(MAX_REPETITION), now.later(MAX_REPETITION));
+    let stored: Option<Content> =
+        fetch_optional!(transaction, CONTENT, organization, newest, trail, since, until);
+    if stored.is_none_or(|stored| stored != content) {
+        return Ok(false);
+    }
+    let artifacts: Vec<(Fingerprint, bool)> =
+        fetch_all!(transaction, ARTIFACTS, organization, newest, new.flow, name);
+    Ok(artifacts.len() == new.artifacts.len()
+        && artifacts.iter().all(|(artifact, is_newest)| *is_newest && new.artifacts.contains(artifact)))
+}
+
 async fn insert_record(
     transaction: &mut Transaction,
     new: &NewAttestation<'_>,
-    record: Record<'_>,
+    content: Content,
+    record: Record,
 ) -> Result<(), Error> {
     const INSERT: &str = "
         INSERT INTO attestations
@@ -279,26 +373,18 @@ async fn insert_record(
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
                 $23, $24, $25)";
     const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
-    let data = new.fields;
-    let text = |text: &Option<Text>| text.as_ref().map_or("", |t| t.as_str()).to_owned();
-    let object = |object: &Option<FreeForm>| object.as_ref().map_or("{}", FreeForm::as_str).to_owned();
+    let name = new.fields.attestation_name.as_str();
     on!(transaction, |connection| {
         let insert =
             sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
-        let insert = insert.bind(data.attestation_name.as_str()).bind(new.kind).bind(record.targets);
-        let insert = insert.bind(record.at.micros()).bind(new.reported_by).bind(SCHEMA_VERSION);
-        // A row without a verdict does not pass.
-        let insert = insert.bind(new.passes == Some(true)).bind(new.passes.is_some());
-        let insert = insert.bind(json(new.results)?).bind(text(&data.description));
-        let insert = insert
-            .bind(data.origin_url.as_ref().map_or("", UrlText::as_str))
-            .bind(data.user_data.as_ref().map_or("{}", AnyJson::as_str));
-        let insert = insert.bind(object(&data.annotations)).bind(object(&data.external_urls));
-        let insert =
-            insert.bind(data.git_commit_info.as_ref().map(json).transpose()?).bind(record.repository);
-        let insert = insert.bind(new.attachment.map(|(sha256, _)| sha256.bytes().to_vec()));
-        let insert = insert.bind(new.attachment.and_then(|(_, name)| name)).bind(record.overrides);
-        let insert = insert.bind(new.other).bind(data.repo_info.as_ref().map(json).transpose()?);
+        let insert = insert.bind(name).bind(content.kind).bind(content.targets).bind(record.at.micros());
+        let insert = insert.bind(content.reported_by).bind(SCHEMA_VERSION);
+        let insert = insert.bind(content.is_compliant).bind(content.has_verdict).bind(content.results);
+        let insert = insert.bind(content.description).bind(content.origin_url).bind(content.user_data);
+        let insert = insert.bind(content.annotations).bind(content.external_urls);
+        let insert = insert.bind(content.git_commit_info).bind(record.repository).bind(content.attachment);
+        let insert = insert.bind(content.attachment_name).bind(record.overrides);
+        let insert = insert.bind(content.other_fields).bind(content.repo_info);
         insert.execute(connection).await?;
     });
     if let Some(superseded) = record.overrides {

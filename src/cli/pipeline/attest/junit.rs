@@ -17,7 +17,7 @@ use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, details};
 use crate::cli::values::{duration, named_url, pair, short_text, text};
 use crate::provenance::{Fact, Facts, Provenance};
-use client::{Attachment, Client, Deadline, Operation, Resource, RetryError};
+use client::{Attachment, Client, Deadline, IdempotencyKey, Operation, Resource, RetryError};
 use junit::Decisions;
 use model::escape::{Escaped, shortened};
 use model::retry::{Backoff, StatusClass};
@@ -265,8 +265,10 @@ impl Junit {
                 recorded => recorded.map_err(failure)?,
             }
         }
-        let attest =
-            async || client.attest_junit(&self.flow, &self.trail, data.clone(), attachment.clone()).await;
+        let key = IdempotencyKey::random();
+        let attest = async || {
+            client.attest_junit(&key, &self.flow, &self.trail, data.clone(), attachment.clone()).await
+        };
         deadline.retry("the attestation", attest).await.map_err(failure)
     }
 }

@@ -52,10 +52,10 @@ async fn responses_that_wait_for_memory_count_as_reads_of_their_organization(dat
     let (permit_timeout, outbound_kibibytes) = (Duration::from_millis(50), 1024);
     let limits = Limits { permit_timeout, outbound_kibibytes, ..Options::default().limits };
     let service = Arc::new(TestService::start_with(database, Options { limits, ..Options::default() }).await);
-    let data = json!({
-        "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000)},
-    });
-    for _ in 0..200 {
+    for n in 0..200 {
+        let data = json!({
+            "attestation_name": "unit", "junit_results": [], "user_data": {"text": "x".repeat(65_000), "n": n},
+        });
         service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
     }
     let head =

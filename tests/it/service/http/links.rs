@@ -45,15 +45,18 @@ async fn with_evidence(database: Database) -> TestService {
     ];
     let options = Options { bootstrap: bootstrap(1, &more), files, ..Options::default() };
     let service = TestService::start_with(database, options).await;
-    for (flow, trail, name, digit) in [
+    for (n, (flow, trail, name, digit)) in [
         ("cart", TRAIL, "unit", 'a'),
         ("cart", TRAIL, "unit", 'a'),
         ("cart", TRAIL, "lint", 'b'),
         ("cart", "t-2", "unit", 'b'),
         ("web", "t-1", "e2e", 'c'),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let data = json!({
-            "attestation_name": name, "artifact_fingerprint": digest(digit),
+            "description": n.to_string(), "attestation_name": name, "artifact_fingerprint": digest(digit),
             "junit_results": [{"name": "suite", "failures": 1, "errors": 0, "total": 2}],
             "repo_info": {"name": "group/cart", "url": "https://gitlab.example.com/group/cart"},
             "git_commit_info": {"sha1": digit.to_string().repeat(40)},

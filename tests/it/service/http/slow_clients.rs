@@ -86,15 +86,17 @@ async fn unread_responses_of_one_organization_use_at_most_half_of_the_memory(dat
     // One organization may use half: enough for one such response, which exceeds all socket buffers.
     let limits = Limits { outbound_kibibytes: 1024, ..Limits::default() };
     let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
-    let unit =
-        json!({"attestation_name": "unit", "user_data": {"d": "d".repeat(60_000)}, "junit_results": []});
-    for _ in 0..200 {
-        service.attest(ADMIN, "cart", "t", form(&unit)).await.expect(201);
+    let unit = |n: usize| {
+        let user_data = json!({"d": "d".repeat(60_000), "n": n});
+        form(&json!({"attestation_name": "unit", "user_data": user_data, "junit_results": []}))
+    };
+    for n in 0..200 {
+        service.attest(ADMIN, "cart", "t", unit(n)).await.expect(201);
     }
-    for _ in 0..2 {
+    for n in 0..2 {
         let path = "/attestations/stranger/cart/trail/t/junit";
         let request = service.request(Method::POST, STRANGER, path);
-        Response::from_request(request.multipart(form(&unit))).await.expect(201);
+        Response::from_request(request.multipart(unit(n))).await.expect(201);
     }
     let mut slow = TcpStream::connect(service.base.strip_prefix("http://").unwrap()).await.unwrap();
     let head = format!("GET /api/v2{LIST} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\r\n");

@@ -10,5 +10,6 @@ pub(crate) mod latest_attestations;
 pub(crate) mod log;
 pub(crate) mod provenance;
 pub(crate) mod reading_evidence;
+pub(crate) mod repeated;
 pub(crate) mod statement;
 pub(crate) mod trails_and_attestations;

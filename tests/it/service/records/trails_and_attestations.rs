@@ -141,12 +141,11 @@ async fn oversized_page_is_rejected_and_smaller_pages_are_complete(database: Dat
     let service = TestService::start(database).await;
     // Each character takes six bytes in JSON.
     let control = "\u{1}".repeat(65_536);
-    let user_data = json!({"text": "x".repeat(65_000)});
-    let data = json!({
+    let mut data = json!({
         "attestation_name": "unit", "junit_results": [], "description": control, "origin_url": control,
-        "user_data": user_data,
     });
-    for _ in 0..30 {
+    for n in 0..30 {
+        data["user_data"] = json!({"text": "x".repeat(65_000), "n": n});
         service.attest(ADMIN, "cart", "large", form(&data)).await.expect(201);
     }
     let rejected = service.get(READER, "/attestations/acme/cart?per_page=30").await;

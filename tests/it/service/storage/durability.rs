@@ -14,8 +14,11 @@ use crate::service::support::process::{Process, client, command, report_once, ru
 use crate::service::support::test_service::{bootstrap, eventually, folder};
 use crate::service::{ADMIN, Database, READER, Response, form};
 
+/// A new attestation of the name `unit`.
 async fn attest(http: &reqwest::Client, base: &str, trail: &str) -> reqwest::Result<u16> {
-    let data = json!({"attestation_name": "unit", "junit_results": []});
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed).to_string();
+    let data = json!({"attestation_name": "unit", "junit_results": [], "description": n});
     let url = format!("{base}/api/v2/attestations/acme/cart/trail/{trail}/junit");
     Ok(http.post(url).bearer_auth(ADMIN).multipart(form(&data)).send().await?.status().as_u16())
 }

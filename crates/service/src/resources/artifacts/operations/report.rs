@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::guard::{self, Evaluating};
 use crate::engine::origin;
+use crate::engine::repeated::{self, KeyedRequest};
 use crate::http::json;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Attest};
@@ -31,10 +32,12 @@ pub(crate) struct Recorded {
     post,
     path = "/artifacts/{org}/{flow_name}",
     tag = "artifacts",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Key of the request, the same when it is repeated", min_length = 1, max_length = 255, pattern = "^[!-~]+$")),
     request_body(content = ReportedArtifact, content_type = "application/json"),
     responses(
         (status = 201, description = "Recorded", body = Recorded),
         (status = 404, description = "No such flow or trail", body = ErrorBody),
+        (status = 422, description = "Another request had this Idempotency-Key", body = ErrorBody),
     ),
 )]
 pub(crate) async fn report_artifact(
@@ -50,9 +53,17 @@ pub(crate) async fn report_artifact(
         return Err(Problem::field("filename", "expected the name of the file or the image"));
     }
     app.unknown_fields.warn(caller.token, &caller.name, &organization, sent.unknown_fields());
+    let key = KeyedRequest::read(&headers, &caller)?;
+    let content = serde_json::to_vec(&sent).map_err(store::Error::Serialize)?;
+    let content = repeated::hash(&[b"artifact", flow.as_str().as_bytes(), &content]);
     let artifacts = BTreeSet::from([sent.fingerprint]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
+    if let Some(key) = &key
+        && key.is_recorded(transaction, &organization, content, app.site.now()).await?
+    {
+        return Ok(recorded());
+    }
     if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
         return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
     }
@@ -80,12 +91,18 @@ pub(crate) async fn report_artifact(
         owned: &owned,
     };
     let new = NewReport { reporter, trail: trail.map(|trail| trail.id), sent: &sent, commit: &commit };
+    if key.is_none() && store::artifacts::reported::is_repeated(&mut evaluating.transaction, new).await? {
+        return Ok(recorded());
+    }
     let before = match new.trail {
         Some(trail) => evaluating.trail_compliance(&organization, trail).await?,
         None => None,
     };
     let transaction = &mut evaluating.transaction;
     let effect = store::artifacts::reported::insert(transaction, new, at).await?;
+    if let Some(key) = &key {
+        key.record(transaction, &organization, content, app.site.now()).await?;
+    }
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     match trail {
         Some(trail) => {
@@ -100,5 +117,9 @@ pub(crate) async fn report_artifact(
     evaluating.audit(audit, at).await?;
     let what = format!("artifact \"{}\"", sent.filename.as_str());
     origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
-    Ok((StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response())
+    Ok(recorded())
+}
+
+fn recorded() -> Response {
+    (StatusCode::CREATED, axum::Json(Recorded { message: "OK" })).into_response()
 }

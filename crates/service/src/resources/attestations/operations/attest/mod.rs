@@ -20,6 +20,7 @@ use crate::engine::audit::Audit;
 use crate::engine::declared::check_limit;
 use crate::engine::guard::Evaluating;
 use crate::engine::origin;
+use crate::engine::repeated::{self, KeyedRequest};
 use crate::http::form::{Form, Parts};
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Attest};
@@ -87,11 +88,15 @@ impl PathType {
     post,
     path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}",
     tag = "attestations",
-    params(("type_or_name" = inline(PathType), Path, description = "Type of the attestation")),
+    params(
+        ("type_or_name" = inline(PathType), Path, description = "Type of the attestation"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Key of the request, the same when it is repeated", min_length = 1, max_length = 255, pattern = "^[!-~]+$"),
+    ),
     request_body(content = AttestationForm, content_type = "multipart/form-data"),
     responses(
         (status = 201, description = "Recorded", body = String, content_type = "application/json"),
         (status = 404, description = "No such type or trail", body = ErrorBody),
+        (status = 422, description = "Another request had this Idempotency-Key", body = ErrorBody),
     ),
 )]
 pub(crate) async fn attest(
@@ -99,8 +104,9 @@ pub(crate) async fn attest(
     Admitted { organization, rest, caller, .. }: Admitted<Attest, (FlowName, TrailName, String)>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (flow, trail, kind) = rest;
-    let path_type = PathType::parse(&kind)?;
+    let (flow, trail, kind_of_path) = rest;
+    let path_type = PathType::parse(&kind_of_path)?;
+    let key = KeyedRequest::read(request.headers(), &caller)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let form = Form::read(&app, &organization, parts, request).await?;
     let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
@@ -109,8 +115,22 @@ pub(crate) async fn attest(
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
     let attachment = form.file();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
+    let content = repeated::hash(&[
+        b"attestation",
+        flow.as_str().as_bytes(),
+        trail.as_str().as_bytes(),
+        kind_of_path.as_bytes(),
+        form.data()?,
+        attachment.and_then(|attachment| attachment.name.as_deref()).unwrap_or_default().as_bytes(),
+        hash.as_ref().map_or(&[][..], |hash| hash.bytes()),
+    ]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
+    if let Some(key) = &key
+        && key.is_recorded(transaction, &organization, content, app.site.now()).await?
+    {
+        return Ok(created());
+    }
     let stored =
         store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
     match stored {
@@ -151,6 +171,12 @@ pub(crate) async fn attest(
         owned: &owned,
     };
     let transaction = &mut evaluating.transaction;
+    // Without a key, a request may only repeat the latest one: after another result, it is a new one.
+    if let (None, Some(trail)) = (&key, stored)
+        && store::attestations::is_repeated(transaction, &new, trail.id, app.site.now()).await?
+    {
+        return Ok(created());
+    }
     let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
     let transaction = &mut evaluating.transaction;
@@ -164,6 +190,9 @@ pub(crate) async fn attest(
             .await?;
     }
     let effect = store::attestations::insert(transaction, &new, trail, at).await?;
+    if let Some(key) = &key {
+        key.record(transaction, &organization, content, app.site.now()).await?;
+    }
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attestation(&organization, trail.id, before, &artifacts, &cause, at).await?;
     let audit = Audit::from_caller(&caller, &organization, || {
@@ -173,7 +202,11 @@ pub(crate) async fn attest(
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
     origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     app.metrics.attestation(passes);
-    Ok((StatusCode::CREATED, axum::Json("Creation Success")).into_response())
+    Ok(created())
+}
+
+fn created() -> Response {
+    (StatusCode::CREATED, axum::Json("Creation Success")).into_response()
 }
 
 /// The artifacts that an attestation is about.
