@@ -8,3 +8,9 @@ ALTER TABLE attested_artifacts SET (autovacuum_analyze_scale_factor = 0.02);
 ALTER TABLE latest_attestations SET (autovacuum_analyze_scale_factor = 0.02);
 ALTER TABLE claims SET (autovacuum_analyze_scale_factor = 0.02);
 ALTER TABLE provenance SET (autovacuum_analyze_scale_factor = 0.02);
+
+-- An environment belongs to one organization. Without this, the planner multiplies the selectivities of both, expects a
+-- single row of a small organization beside large ones, and joins all its rows with each other.
+CREATE STATISTICS artifact_runs_of_environment (dependencies) ON organization, environment FROM artifact_runs;
+CREATE STATISTICS pod_runs_of_environment (dependencies) ON organization, environment FROM pod_runs;
+CREATE STATISTICS verdicts_of_environment (dependencies) ON organization, environment FROM verdicts;

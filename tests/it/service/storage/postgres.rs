@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::{Fingerprint, Timestamp};
 use nix::sys::signal::Signal;
+use reqwest::Method;
 use service::Clock;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
@@ -16,7 +17,7 @@ use crate::service::report;
 use crate::service::support::browser::Browser;
 use crate::service::support::process::{Process, client, command, report_once, run_to_failure};
 use crate::service::support::test_service::{bootstrap, eventually, folder};
-use crate::service::{ADMIN, Database, Options, READER, Response, TestService, pod};
+use crate::service::{ADMIN, Database, Options, READER, Response, STRANGER, TestService, pod};
 
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7281001)";
 
@@ -278,5 +279,48 @@ mod platform {
         assert_eq!(as_of(&late), before);
         assert!(environments.to_string().contains("later"), "{environments}");
         reload_until(&mut browser, "later").await;
+    }
+}
+
+/// It compares all rows of two tables with each other if it expects a single one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn planner_expects_all_rows_of_a_small_organization_beside_a_large_one() {
+    let service = TestService::start(Database::postgres().await).await;
+    for (token, organization) in [(ADMIN, "acme"), (STRANGER, "stranger")] {
+        let path = format!("/environments/{organization}/prod/report/K8S");
+        let request = service.request(Method::PUT, token, &path).header("Content-Type", "application/json");
+        Response::from_request(request.body(report(&[]))).await.expect(201);
+    }
+    let rows = "environments e, generate_series(1, CASE organization WHEN 'acme' THEN 100 ELSE 10000 END) n";
+    // In one transaction: the retention removes workloads without a pod.
+    let inserts = [
+        "workloads (organization, hash, digests, owners)
+         SELECT organization, sha256('x'), '{}', '[]' FROM environments"
+            .to_owned(),
+        format!(
+            "artifact_runs (organization, environment, fingerprint, first_snapshot, name, pods, namespaces, started_at)
+             SELECT organization, id, sha256(n::text::bytea), 1, 'x', 1, '[]', 1 FROM {rows}"
+        ),
+        format!(
+            "pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by, started_at)
+             SELECT organization, gen_random_uuid(), id, 'x', n::text, 1, sha256('x'), 'x', 1 FROM {rows}"
+        ),
+        format!(
+            "verdicts (organization, environment, fingerprint, from_at, compliance, is_allowed, reasons)
+             SELECT organization, id, sha256(n::text::bytea), 1, 'COMPLIANT', FALSE, '[]' FROM {rows}"
+        ),
+    ];
+    let inserts = inserts.map(|insert| format!("INSERT INTO {insert}"));
+    service.database.execute(&inserts.join(";")).await;
+    service.database.execute("ANALYZE").await;
+    let id = "SELECT id::text FROM environments WHERE organization = 'acme'";
+    let id = &service.database.rows(id).await[0];
+    for table in ["artifact_runs", "pod_runs", "verdicts"] {
+        let select = format!("SELECT 1 FROM {table} WHERE organization = 'acme' AND environment = '{id}'");
+        let plan = service.database.rows(&format!("EXPLAIN {select}")).await.concat();
+        let (_, rows) = plan.split_once("rows=").unwrap();
+        let rows: u64 = rows.split(' ').next().unwrap().parse().unwrap();
+        assert!((50..200).contains(&rows), "{table}: {plan}");
     }
 }
