@@ -33,6 +33,9 @@ struct ClaimedCommit {
 
 /// An artifact that was reported later belongs to the record of its report. `latest_attestations` and `provenance` are derived
 /// from attestations and claims.
+///
+/// `IS NOT DISTINCT FROM` uses no index of PostgreSQL. Without statistics, it expects one row for an organization and a
+/// repository, and would read all artifacts of the repository for each.
 const SELECT: &str = concat!(
     "SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
            c.recorded_at,
@@ -46,11 +49,11 @@ const SELECT: &str = concat!(
              (SELECT 1 FROM reported_artifacts q
               WHERE q.id = x.report AND q.organization = x.organization AND q.fingerprint = x.fingerprint))
       LEFT JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint AND c.flow = a.flow
-        AND c.repository = a.repository
+        AND c.repository IS NOT DISTINCT FROM a.repository
       LEFT JOIN latest_attestations l ON l.organization = x.organization AND l.fingerprint = x.fingerprint
         AND l.flow = a.flow AND l.name = a.name
-      LEFT JOIN provenance p ON p.organization = x.organization AND p.repository = a.repository
-        AND p.fingerprint = x.fingerprint
+      LEFT JOIN provenance p ON p.organization = x.organization AND p.fingerprint = x.fingerprint
+        AND p.repository IS NOT DISTINCT FROM a.repository
     WHERE a.organization = $1 AND a.id = $2 ORDER BY x.fingerprint"
 );
 
@@ -62,8 +65,8 @@ const REPORTED_ORIGIN: &str = concat!(
     FROM reported_artifacts x JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint
       AND c.flow = x.flow
       AND ((c.attestation IS NULL AND c.recorded_at = x.created_at) OR c.commit_report = x.id)
-      LEFT JOIN provenance p ON p.organization = c.organization AND p.repository = c.repository
-        AND p.fingerprint = c.fingerprint
+      LEFT JOIN provenance p ON p.organization = c.organization AND p.fingerprint = c.fingerprint
+        AND p.repository IS NOT DISTINCT FROM c.repository
     WHERE x.organization = $1 AND x.id = $2 ORDER BY c.repository"
 );
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::{Fingerprint, Timestamp};
 use nix::sys::signal::Signal;
 use reqwest::Method;
+use serde_json::json;
 use service::Clock;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
@@ -17,7 +18,7 @@ use crate::service::report;
 use crate::service::support::browser::Browser;
 use crate::service::support::process::{Process, client, command, report_once, run_to_failure};
 use crate::service::support::test_service::{bootstrap, eventually, folder};
-use crate::service::{ADMIN, Database, Options, READER, Response, STRANGER, TestService, pod};
+use crate::service::{ADMIN, Database, Options, READER, Response, STRANGER, TestService, form, pod};
 
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(7281001)";
 
@@ -323,4 +324,39 @@ async fn planner_expects_all_rows_of_a_small_organization_beside_a_large_one() {
         let rows: u64 = rows.split(' ').next().unwrap().parse().unwrap();
         assert!((50..200).contains(&rows), "{table}: {plan}");
     }
+}
+
+/// A new database has no statistics: the planner expects a single row for an organization and a repository.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: SUPERCARGO_TEST_DATABASE=postgres://…"]
+async fn attestations_in_a_new_database_read_only_their_own_artifacts() {
+    const ARTIFACTS: usize = 500;
+    let service = TestService::start(Database::postgres().await).await;
+    for table in ["attestations", "attested_artifacts", "claims", "latest_attestations", "provenance"] {
+        let disable = format!("ALTER TABLE {table} SET (autovacuum_enabled = false)");
+        service.database.execute(&disable).await;
+    }
+    // Processes of the server publish their counters when they end.
+    let read = async || -> usize {
+        let end = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        service.database.execute(end).await;
+        let read = "SELECT SUM(idx_tup_read)::text FROM pg_stat_user_indexes WHERE relname IN ('claims', 'provenance')";
+        service.database.rows(read).await[0].parse().unwrap()
+    };
+    let mut before = 0;
+    for n in 0..4 {
+        let artifacts = n * ARTIFACTS..(n + 1) * ARTIFACTS;
+        let artifacts: Vec<_> = artifacts.map(|artifact| format!("{artifact:064x}")).collect();
+        let data = json!({
+            "attestation_name": "unit", "junit_results": [], "target_artifacts": artifacts,
+            "repo_info": {"name": "acme/cart"},
+        });
+        service.attest(ADMIN, "cart", &format!("build-{n}"), form(&data)).await.expect(201);
+        if n == 0 {
+            before = read().await;
+        }
+    }
+    let read = read().await - before;
+    assert!((1..120 * ARTIFACTS).contains(&read), "{read}");
 }
