@@ -261,6 +261,10 @@ async fn heartbeats_and_writers_are_served_in_order_of_arrival(database: Databas
     let mut next = pin!(store.write());
     assert!(next.as_mut().now_or_never().is_none());
     first.commit().await.unwrap();
+    for _ in 0..50 {
+        store.read().await.unwrap();
+        assert!(next.as_mut().now_or_never().is_none(), "the next writer does not wait for the heartbeat");
+    }
     // The transaction of the next writer stays open until the heartbeat is recorded.
     let (heartbeat, next) = tokio::join!(heartbeat, next);
     heartbeat.unwrap();
@@ -382,6 +386,40 @@ async fn one_address_uses_at_most_half_of_the_connections(database: Database) {
         request.send().await.is_ok_and(|response| response.status() == 200)
     })
     .await;
+}
+
+/// Other systems have only one loopback address.
+#[cfg(target_os = "linux")]
+async fn connection_above_the_total_waits_until_one_is_free(database: Database) {
+    let bounds = Bounds { connections: 2, ..Options::default().bounds };
+    let service = TestService::start_with(database, Options { bounds, ..Options::default() }).await;
+    let send = async |stream: &mut TcpStream| {
+        stream.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    };
+    let connect = async |address: u8| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, address], 0).into()).unwrap();
+        let mut stream = socket.connect(host(&service).parse().unwrap()).await.unwrap();
+        send(&mut stream).await;
+        stream
+    };
+    let read = async |stream: &mut TcpStream| {
+        let mut response = Vec::new();
+        while !response.ends_with(b"\r\n\r\nOK\n") {
+            assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "closed");
+        }
+    };
+    let mut open = [connect(1).await, connect(2).await];
+    let mut waiting = connect(3).await;
+    for _ in 0..50 {
+        for stream in &mut open {
+            read(stream).await;
+            send(stream).await;
+        }
+    }
+    assert!(waiting.try_read(&mut [0]).is_err(), "it has a response");
+    drop(open);
+    read(&mut waiting).await;
 }
 
 async fn slow_receivers_of_one_organization_use_at_most_half_of_the_senders(database: Database) {
@@ -528,6 +566,8 @@ crate::service::on_sqlite!(
     slow_bodies_of_one_organization_use_at_most_half_of_the_memory,
     #[cfg(target_os = "linux")]
     one_address_uses_at_most_half_of_the_connections,
+    #[cfg(target_os = "linux")]
+    connection_above_the_total_waits_until_one_is_free,
     slow_receivers_of_one_organization_use_at_most_half_of_the_senders,
     resources_of_another_organization_look_nonexistent_everywhere,
 );
