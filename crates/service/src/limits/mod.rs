@@ -310,4 +310,15 @@ mod tests {
             }
         }
     }
+
+    #[tokio::test]
+    async fn organizations_together_use_at_most_the_memory() {
+        let budget = Budget::new(1024);
+        let mut shares = ["one", "two", "three"].map(|organization| budget.share(organization));
+        let grown = shares.each_mut().map(|share| {
+            let growing = share.grow(512 * 1024);
+            unconstrained(growing).now_or_never().is_some_and(|grown| grown.is_ok())
+        });
+        assert_eq!(grown, [true, true, false]);
+    }
 }
