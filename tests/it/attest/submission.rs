@@ -131,9 +131,9 @@ fn results_above_ten_million_bytes_are_compressed_and_rejected_if_that_does_not_
     })
     .take(3_000_000)
     .collect();
-    let noisy = PASSING
+    let with_long_output = PASSING
         .replace("/></testsuite>", &format!("><system-out>{noise}</system-out></testcase></testsuite>"));
-    attest("r.xml").file("r.xml", noisy).service(&server).run().expect(2, &hint);
+    attest("r.xml").file("r.xml", with_long_output).service(&server).run().expect(2, &hint);
 }
 
 #[test]

@@ -308,7 +308,7 @@ async fn key_is_accepted_in_each_form_that_issuers_write(database: Database) {
 
 /// GitHub adds immutable identifiers to the subject.
 async fn documented_rules_accept_both_subjects_of_github(database: Database) {
-    const DOCUMENT: &str = include_str!("../../../../docs/identity.md");
+    const DOCUMENT: &str = include_str!("../../../../docs/guides/identity.md");
     let key = Key::ec("k");
     let issuer = Issuer::start(&[&key]);
     let documented = DOCUMENT.lines().map(str::trim).filter(|line| line.starts_with("- claims: {repository"));

@@ -212,7 +212,16 @@ fn any_pod() -> impl Strategy<Value = PodView> {
                 block_owner_deletion: Some(false),
             };
             let (containers, owners) = (containers.collect(), vec![owner]);
-            PodView { namespace, name, uid, created_at, phase: Phase::Alive, owners, containers }
+            PodView {
+                namespace,
+                name,
+                uid,
+                created_at,
+                phase: Phase::Alive,
+                owners,
+                containers,
+                is_excluded: false,
+            }
         },
     )
 }
