@@ -57,6 +57,7 @@ pub use text::name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,
     TokenName, TrailName,
 };
+pub use text::nearest::{did_you_mean, nearest};
 pub use text::plural::pluralize;
 pub use text::words::UnknownWord;
 pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};

@@ -3,6 +3,7 @@
 pub(crate) mod checked_text;
 pub mod escape;
 pub(crate) mod name;
+pub(crate) mod nearest;
 pub(crate) mod plural;
 pub(crate) mod words;
 pub mod yaml;
