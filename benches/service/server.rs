@@ -115,7 +115,7 @@ pub(super) fn report_request(
     token_name: &str,
     body: Vec<u8>,
 ) -> Request<Full<Bytes>> {
-    Request::put(format!("/api/v2/environments/{organization}/{environment}/report/K8S"))
+    Request::put(format!("/api/v2/environments/{organization}/{environment}/report/K8S?create=true"))
         .header(HOST, "localhost")
         .header(AUTHORIZATION, format!("Bearer {}", token(token_name)))
         .header(CONTENT_TYPE, "application/json")

@@ -23,7 +23,7 @@ use agent::live::labels::LabelSelector;
 use agent::live::selection::{Contradiction, Exclusion, Selection};
 use agent::once::{self, Destination};
 use agent::{EnvironmentConfig, OwnPod, Plan, Summary};
-use client::{Client, Deadline};
+use client::{Client, Deadline, IfUnknown};
 use model::escape::Escaped;
 use model::retry::Backoff;
 use model::{EnvironmentName, NamespaceName};
@@ -45,6 +45,9 @@ pub(crate) struct Agent {
     /// File that maps namespaces to several environments
     #[arg(long, value_name = "FILE", conflicts_with_all = ["namespace", "namespace_regex", "namespace_selector", "exclude_namespace", "exclude_namespace_regex"])]
     config: Option<PathBuf>,
+    /// Create environments that the service does not know; needs a token that may
+    #[arg(long)]
+    create: bool,
     /// Report environments without pods, and environments whose namespaces do not exist
     #[arg(long)]
     allow_empty: bool,
@@ -278,6 +281,11 @@ impl Agent {
                 environment.selection = selection.with_exclusion(Exclusion::Permitted);
             }
         }
+        if self.create {
+            for environment in &mut environments {
+                environment.if_unknown = IfUnknown::Create;
+            }
+        }
         let counting = match self.containers {
             Containers::All => Counting::All,
             Containers::App => Counting::App,
@@ -294,7 +302,8 @@ impl Agent {
             self.exclude_namespace_regex.clone(),
         )?;
         let selection = selection.with_labels(self.namespace_selector.clone());
-        Ok(EnvironmentConfig { name: name.clone(), selection, empty: Emptiness::Withheld })
+        let (empty, if_unknown) = (Emptiness::Withheld, IfUnknown::Reject);
+        Ok(EnvironmentConfig { name: name.clone(), selection, empty, if_unknown })
     }
 
     async fn source(&self, deadline: Deadline) -> Result<Source, Failure> {

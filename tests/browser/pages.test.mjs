@@ -96,7 +96,7 @@ userTest('links lead from the organization to a failed test; the past and sign-o
 userTest('open page shows a new artifact, and its form is not replaced while in use', {}, async (user, page) => {
   const report = async (name) => {
     const pod = { podName: name, namespace: 'live', digests: { [name]: name.padEnd(64, '0') }, creationTimestamp: 1_700_000_000, owners: [] };
-    const response = await fetch(`${running.base}/api/v2/environments/${running.organization}/live/report/K8S`, {
+    const response = await fetch(`${running.base}/api/v2/environments/${running.organization}/live/report/K8S?create=true`, {
       method: 'PUT',
       body: JSON.stringify({ type: 'K8S', artifacts: [pod] }),
       headers: { Authorization: `Bearer ${running.token}`, 'Content-Type': 'application/json' },

@@ -147,7 +147,7 @@ export async function report(service, environment, digits, organization = 'acme'
     podName: `p-${n}`, namespace: 'shop', digests: { [`registry/cart:${digit}`]: digest(digit) },
     creationTimestamp: 1_790_000_000, owners: null,
   });
-  const response = await fetch(`${service.base}/api/v2/environments/${organization}/${environment}/report/K8S`, {
+  const response = await fetch(`${service.base}/api/v2/environments/${organization}/${environment}/report/K8S?create=true`, {
     method: 'PUT', body: JSON.stringify({ artifacts: [...digits].map(pod) }),
     headers: { Authorization: `Bearer ${secret}`, 'Content-Type': 'application/json' },
   });

@@ -85,7 +85,7 @@ fn report(url: &str, timeouts: client::RequestTimeouts) -> Result<client::Accept
         command: "test",
     };
     let client = client::Client::new(setup, timeouts).unwrap();
-    block_on(client.report_k8s(&"prod".parse().unwrap(), &report))
+    block_on(client.report_k8s(&"prod".parse().unwrap(), client::IfUnknown::Reject, &report))
 }
 
 #[test]

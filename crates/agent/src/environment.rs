@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use crate::live::confirmation::Emptiness;
 use crate::live::labels::LabelSelector;
 use crate::live::selection::{Contradiction, Exclusion, Selection};
+use client::IfUnknown;
 use model::escape::Escaped;
 use model::yaml;
 use model::{EnvironmentName, NamespaceName};
@@ -26,6 +27,7 @@ pub struct EnvironmentConfig {
     pub selection: Selection,
     /// Whether it may be reported without pods.
     pub empty: Emptiness,
+    pub if_unknown: IfUnknown,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +89,9 @@ struct Entry {
     /// Exclude pods with the annotation `supercargo.dev/exclude: "true"`, and report their number.
     #[serde(default)]
     allow_exclusion: bool,
+    /// Create the environment if the service does not know it. The token must be allowed to.
+    #[serde(default)]
+    create: bool,
 }
 
 /// A value that is deserialized by its `FromStr`, so that the error contains its position in the file.
@@ -141,7 +146,8 @@ impl Entry {
         let selection = selection.with_labels(self.namespace_selector.map(|selector| selector.0));
         let selection = selection.with_exclusion(exclusion);
         let empty = if self.allow_empty { Emptiness::Allowed } else { Emptiness::Withheld };
-        Ok(EnvironmentConfig { name: self.name.0, selection, empty })
+        let if_unknown = if self.create { IfUnknown::Create } else { IfUnknown::Reject };
+        Ok(EnvironmentConfig { name: self.name.0, selection, empty, if_unknown })
     }
 }
 
@@ -202,16 +208,22 @@ mod tests {
              - name: prod\n  namespaces: [shop, pay]\n  namespacesRegex: ['^team-']\n  \
                excludeNamespaces: [team-x]\n  excludeNamespacesRegex: ['-dev$']\n  \
                namespaceSelector: env in (prod)\n\
-             - name: batch\n  allowEmpty: true\n  allowExclusion: true\n",
+             - name: batch\n  allowEmpty: true\n  allowExclusion: true\n  create: true\n",
         )
         .unwrap();
         let [prod, batch] = environments.as_slice() else { panic!("{environments:?}") };
-        assert_eq!((prod.name.as_str(), prod.empty), ("prod", Emptiness::Withheld));
+        assert_eq!(
+            (prod.name.as_str(), prod.empty, prod.if_unknown),
+            ("prod", Emptiness::Withheld, IfUnknown::Reject)
+        );
         let taken = ["shop", "pay", "team-a", "team-x", "team-a-dev", "kube-system"]
             .map(|n| prod.selection.selects(n));
         assert_eq!(taken, [true, true, true, false, false, false]);
         assert!(prod.selection.label_selector_for("kube-system").is_some());
-        assert_eq!((batch.name.as_str(), batch.empty), ("batch", Emptiness::Allowed));
+        assert_eq!(
+            (batch.name.as_str(), batch.empty, batch.if_unknown),
+            ("batch", Emptiness::Allowed, IfUnknown::Create)
+        );
         assert!(batch.selection.selects("anything"));
         let exclusion = [prod, batch].map(|environment| environment.selection.exclusion());
         assert_eq!(exclusion, [Exclusion::Ignored, Exclusion::Permitted]);

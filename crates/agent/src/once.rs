@@ -105,10 +105,10 @@ pub async fn run(
         }
         Destination::Service(client) => {
             let describe = |(_, environment, ..): &(usize, &EnvironmentConfig, Tally, Report)| {
-                client.report_k8s_request(&environment.name).to_string()
+                client.report_k8s_request(&environment.name, environment.if_unknown).to_string()
             };
             let sent = deadline.retry_each(reports, describe, async |(_, environment, tally, report)| {
-                let accepted = client.report_k8s(&environment.name, report).await?;
+                let accepted = client.report_k8s(&environment.name, environment.if_unknown, report).await?;
                 let (artifacts, took) = (report.len(), start.elapsed());
                 let (environment, tally) = (environment.name.clone(), tally.clone());
                 let outcome = ReportOutcome::Accepted(accepted);
@@ -121,7 +121,7 @@ pub async fn run(
                     Ok(summary) => summaries.push(summary),
                     Err(source) => {
                         let name = &environment.name;
-                        let about = Resource::Environment(name.as_str());
+                        let about = Resource::Reported(name.as_str());
                         let hint = source.last().and_then(|e| client.hint(e, about));
                         failures.insert(n, Error::NotReported { environment: name.clone(), source, hint });
                     }

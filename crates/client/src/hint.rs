@@ -17,6 +17,8 @@ const PROVIDER_FIELDS: [&str; 2] = ["provider", "repo_info.provider"];
 pub enum Resource<'a> {
     Organization,
     Environment(&'a str),
+    /// The environment of a report.
+    Reported(&'a str),
     Flow(&'a str),
     Repository(&'a str),
     Approval(&'a str, u64),
@@ -31,7 +33,7 @@ impl fmt::Display for Resource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Organization => f.write_str("organization"),
-            Self::Environment(name) => write!(f, "environment \"{}\"", Escaped(name)),
+            Self::Environment(name) | Self::Reported(name) => write!(f, "environment \"{}\"", Escaped(name)),
             Self::Flow(name) => write!(f, "flow \"{}\"", Escaped(name)),
             Self::Repository(name) => write!(f, "repository \"{}\"", Escaped(name)),
             Self::Approval(flow, number) => write!(f, "approval {number} of the flow \"{}\"", Escaped(flow)),
@@ -68,6 +70,9 @@ impl Client {
                     let organization = format!("the organization \"{organization}\"");
                     Some(match resource {
                         Resource::Organization => format!("{check} and {organization}"),
+                        Resource::Reported(_) => format!(
+                            "check the name, the organization and the base URL {base_url}; --create (`create: true` in the file of --config) creates the environment"
+                        ),
                         Resource::Environment(_) | Resource::Flow(_) => format!(
                             "{check}, {organization} and the {resource}, which some services require to be created first"
                         ),

@@ -43,6 +43,6 @@ pub use live::{EmbeddedArtifact, EmbeddedEnvironment, JoinedArtifact, LiveArtifa
 pub use operation::Operation;
 pub use page::{Page, PageWalker, Pagination};
 pub use raw_response::Parsed;
-pub use report::Accepted;
+pub use report::{Accepted, IfUnknown};
 pub use retry::{Deadline, RetryError, seed};
 pub use token::{TokenError, TokenSource};

@@ -10,6 +10,15 @@ use model::EnvironmentName;
 /// The interface's response to a report without a new snapshot.
 const UNCHANGED: &str = "report processed, no new snapshots to create";
 
+/// What a report to an environment does that the service does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfUnknown {
+    /// It is rejected.
+    Reject,
+    /// It creates the environment, if the token may.
+    Create,
+}
+
 /// The result of an accepted report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
@@ -24,8 +33,12 @@ pub enum Accepted {
 impl Client {
     /// The request of [`Client::report_k8s`].
     #[must_use]
-    pub fn report_k8s_request(&self, environment: &EnvironmentName) -> ServiceRequest {
-        self.request(Method::PUT, &["environments", environment.as_str(), "report", "K8S"])
+    pub fn report_k8s_request(&self, environment: &EnvironmentName, if_unknown: IfUnknown) -> ServiceRequest {
+        let mut request = self.request(Method::PUT, &["environments", environment.as_str(), "report", "K8S"]);
+        if if_unknown == IfUnknown::Create {
+            request.url.query_pairs_mut().append_pair("create", "true");
+        }
+        request
     }
 
     /// PUTs a report: `/environments/{org}/{env_name}/report/K8S`.
@@ -36,9 +49,10 @@ impl Client {
     pub async fn report_k8s(
         &self,
         environment: &EnvironmentName,
+        if_unknown: IfUnknown,
         report: &impl ReportBody,
     ) -> Result<Accepted, Error> {
-        let success = self.put_report(self.report_k8s_request(environment), report).await?;
+        let success = self.put_report(self.report_k8s_request(environment, if_unknown), report).await?;
         Ok(match (success.body.as_str(), success.status) {
             // Also with 201: the interface does not say which status it comes with.
             (Some(UNCHANGED), _) => Accepted::Unchanged,

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{EnvironmentName, FlowName, InvalidName, words};
+use crate::{EnvironmentName, FlowName, InvalidName, did_you_mean, words};
 
 words! {
     /// The role of a token.
@@ -78,7 +78,7 @@ pub enum InvalidScope {
 }
 
 /// Why a request is denied. Except for `Create`, the message does not depend on whether the resource exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The organization is not the token's.
     #[error("this token belongs to another organization")]
@@ -91,16 +91,18 @@ pub enum Denial {
         actual: Role,
     },
     /// The token's scope does not include the environment or flow.
-    #[error("this token with role {} does not list {missing}", role.as_str())]
+    #[error("this token with role {} does not list {missing}{nearest}", role.as_str())]
     Scope {
         role: Role,
         /// The part that the scope does not include.
         missing: &'static str,
+        /// The end of the message: the nearest names of the scope.
+        nearest: String,
     },
-    /// The first report of an environment, by a token that may not create environments.
+    /// An environment to be created, by a token that may not.
     #[error(
-        "the environment does not exist, and this token may not create environments: declare the environment in the \
-         bootstrap file, or set create: true for the token there"
+        "this token may not create environments: declare the environment in the bootstrap file, or set create: true for \
+         the token there"
     )]
     Create,
 }
@@ -127,7 +129,7 @@ impl Role {
         }
     }
 
-    /// Authorizes the first report of an environment. `can_create` is the setting of the token.
+    /// Authorizes the creation of an environment. `can_create` is the setting of the token.
     ///
     /// # Errors
     ///
@@ -152,7 +154,11 @@ impl Role {
 
     fn check(self, listed: &[String], name: &str, missing: &'static str) -> Result<(), Denial> {
         let is_covered = listed.iter().any(|covered| covered == Scope::ALL || covered == name);
-        if is_covered { Ok(()) } else { Err(Denial::Scope { role: self, missing }) }
+        if is_covered {
+            return Ok(());
+        }
+        let nearest = did_you_mean(name, listed.iter().map(String::as_str));
+        Err(Denial::Scope { role: self, missing, nearest })
     }
 
     fn or(self) -> String {
@@ -261,6 +267,20 @@ mod tests {
     }
 
     #[test]
+    fn denial_suggests_the_nearest_name_that_the_token_lists() {
+        let scope = scope(&["prod", "staging"], &["cart"]);
+        let denial = |role: Role, operation| role.permits(&scope, operation).unwrap_err().to_string();
+        assert_eq!(
+            denial(Role::Report, Operation::Report("prdo")),
+            "this token with role report does not list this environment; did you mean prod?"
+        );
+        assert_eq!(
+            denial(Role::Attest, Operation::Attest("web")),
+            "this token with role attest does not list this flow"
+        );
+    }
+
+    #[test]
     fn approval_for_all_environments_needs_a_token_for_all() {
         for (role, environments, permitted) in [
             (Role::Approve, &["prod"][..], [true, false, false]),
@@ -281,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn first_report_needs_a_token_that_creates_environments() {
+    fn creation_needs_a_token_that_creates_environments() {
         for (role, can_create, is_permitted) in
             [(Role::Report, false, false), (Role::Report, true, true), (Role::Admin, false, true)]
         {

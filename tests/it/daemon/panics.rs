@@ -10,7 +10,7 @@ use agent::live::collapse::Counting;
 use agent::live::confirmation::Emptiness;
 use agent::live::selection::Selection;
 use agent::{EnvironmentConfig, Plan};
-use client::{BaseUrl, Client, PlainHttp, TokenSource};
+use client::{BaseUrl, Client, IfUnknown, PlainHttp, TokenSource};
 use tokio_util::sync::CancellationToken;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -40,7 +40,8 @@ impl Visit for Panics {
 
 fn environment(name: &str) -> EnvironmentConfig {
     let selection = Selection::new([].into(), vec![], [].into(), vec![]).unwrap();
-    EnvironmentConfig { name: name.parse().unwrap(), selection, empty: Emptiness::Withheld }
+    let (empty, if_unknown) = (Emptiness::Withheld, IfUnknown::Create);
+    EnvironmentConfig { name: name.parse().unwrap(), selection, empty, if_unknown }
 }
 
 #[tokio::test]

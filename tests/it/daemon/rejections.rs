@@ -37,7 +37,12 @@ async fn permanent_errors_are_retried_at_the_heartbeat_interval() {
     for (fault, status, outcome, expected) in [
         (Fault::Status(400, None), 400, "refused", "400 Bad Request: injected 400"),
         (Fault::Status(403, None), 403, "unauthorized", "belongs to the organization \"acme\""),
-        (Fault::Status(404, None), 404, "not_found", "the environment \"prod\", which some services require"),
+        (
+            Fault::Status(404, None),
+            404,
+            "not_found",
+            "--create (`create: true` in the file of --config) creates the environment",
+        ),
         (Fault::Status(413, None), 413, "refused", "413 Payload Too Large: injected 413"),
         (Fault::Status(501, None), 501, "foreign", "501 Not Implemented"),
         (Fault::Foreign(302, redirect, ""), 302, "foreign", "redirect to https://login.example.com/"),

@@ -264,7 +264,7 @@ async fn report_step_and_wait_step_work_without_a_sidecar() {
     let report = |uid: &str| {
         let program = once().kubeconfig(&deployment.cluster.kubeconfig());
         let program = program.args(["--environment", "prod", "--namespace", "shop", "--exclude-self"]);
-        let program = program.args(["--allow-empty"]);
+        let program = program.args(["--allow-empty", "--create"]);
         deployment.run(program.env("SUPERCARGO_POD_NAME", JOB.0).env("SUPERCARGO_POD_UID", uid))
     };
     // Before the end of the rollout, the report has the old replicas.

@@ -1,7 +1,7 @@
 //! Checks of the documents: links, versions, languages of fenced blocks, the program's commands, files that only the
 //! program reads, and database queries. `.ci/documents.py` validates what other programs read.
 
-mod blocks;
+pub(crate) mod blocks;
 mod commands;
 mod examples;
 
@@ -119,6 +119,34 @@ fn environments_files_are_valid() {
         read += 1;
     }
     assert!(read > 0);
+}
+
+/// A documented token or issuer that reports an environment must work as it stands.
+#[test]
+fn documented_reporters_report_environments_that_exist_or_that_they_create() {
+    fn check(organization: &Value, position: &str) -> usize {
+        let list = |value: &'static str| organization[value].as_array().into_iter().flatten();
+        let declared: Vec<_> = list("environments").map(|environment| &environment["name"]).collect();
+        let rules = list("issuers").flat_map(|issuer| issuer["rules"].as_array().into_iter().flatten());
+        let reporters = list("tokens").chain(rules).filter(|reporter| reporter["role"] == "report");
+        let reporters = reporters.filter(|reporter| reporter["create"] != true);
+        let reported = reporters.flat_map(|reporter| reporter["environments"].as_array().unwrap());
+        let reported: Vec<_> = reported.filter(|name| **name != "*").collect();
+        for name in &reported {
+            assert!(declared.contains(name), "{position}: {name} is neither declared nor created");
+        }
+        reported.len()
+    }
+    let mut checked = 0;
+    for block in blocks_in("yaml") {
+        for document in yaml(&block) {
+            for file in [&document, &document["service"]["bootstrap"]] {
+                let organizations = file["organizations"].as_array().into_iter().flatten();
+                checked += organizations.map(|one| check(one, &block.position())).sum::<usize>();
+            }
+        }
+    }
+    assert!(checked > 3, "{checked}");
 }
 
 /// Flow templates and policies, which only the service reads.

@@ -211,7 +211,7 @@ async fn service_records_stay_ordered_despite_clock_changes() {
     command.envs(clock.variables());
     let serve = Process::run(command, folder);
     let put = async |digit| {
-        let url = format!("{}/api/v2/environments/acme/prod/report/K8S", serve.base);
+        let url = format!("{}/api/v2/environments/acme/prod/report/K8S?create=true", serve.base);
         let put = process::client().put(url).bearer_auth(ADMIN).header("Content-Type", "application/json");
         Response::from_request(put.body(report_of(digit))).await
     };

@@ -86,7 +86,9 @@ async fn service_with_a_full_disk_rejects_writes_until_space_is_free() {
     let put = async |n: usize| {
         let image = ['a', 'b', 'c'][n % 3];
         let pods: Vec<_> = (0..200).map(|k| pod(&format!("p-{n}-{k}"), "i", image)).collect();
-        let put = http.put(format!("{base}/api/v2/environments/acme/prod/report/K8S")).bearer_auth(ADMIN);
+        let put = http
+            .put(format!("{base}/api/v2/environments/acme/prod/report/K8S?create=true"))
+            .bearer_auth(ADMIN);
         Response::from_request(put.header("Content-Type", "application/json").body(report(&pods))).await
     };
     let attest = async |trail: &str| {

@@ -78,7 +78,7 @@ async fn open_connections_do_not_exhaust_the_file_descriptors_of_the_database() 
     for (n, mut connection) in connections.into_iter().enumerate() {
         requests.spawn(async move {
             let body = report(&[service::pod("p", "i", 'a')]);
-            let path = format!("/api/v2/environments/acme/prod-{n}/report/K8S");
+            let path = format!("/api/v2/environments/acme/prod-{n}/report/K8S?create=true");
             assert_eq!(connection.send("PUT", &path, body).await, 201);
             for _ in 0..10 {
                 assert_eq!(connection.send("GET", "/api/v2/trails/acme", String::new()).await, 200);

@@ -112,9 +112,9 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
         timing.lookup_interval,
         timing.reminder_interval,
     ));
-    for (n, name) in plan.environments.iter().map(|e| e.name.clone()).enumerate() {
+    for (n, environment) in plan.environments.iter().enumerate() {
         let reporter =
-            EnvironmentReporter::new(Arc::clone(&shared), n, name, client.clone(), &timing, seed());
+            EnvironmentReporter::new(Arc::clone(&shared), n, environment, client.clone(), &timing, seed());
         reporting.spawn(reporter.run(ending.clone()));
     }
 

@@ -21,8 +21,8 @@ use crate::live::confirmation;
 use crate::live::departure::Revision;
 use crate::live::live_set::Tally;
 use crate::live::report::Report;
-use crate::{ReportOutcome, Summary};
-use client::{Accepted, Client, ReportBody, Resource};
+use crate::{EnvironmentConfig, ReportOutcome, Summary};
+use client::{Accepted, Client, IfUnknown, ReportBody, Resource};
 use model::escape::Escaped;
 use model::failure_log::{FailureLog, LogAction};
 use model::retry::{Retryable, retry_after};
@@ -34,6 +34,7 @@ pub(super) struct EnvironmentReporter {
     shared: Arc<Shared>,
     n: usize,
     name: EnvironmentName,
+    if_unknown: IfUnknown,
     client: Client,
     cadence: Cadence,
     flight: Option<Flight>,
@@ -65,7 +66,7 @@ impl EnvironmentReporter {
     pub(super) fn new(
         shared: Arc<Shared>,
         n: usize,
-        name: EnvironmentName,
+        environment: &EnvironmentConfig,
         client: Client,
         timing: &DaemonTiming,
         seed: u64,
@@ -73,7 +74,8 @@ impl EnvironmentReporter {
         Self {
             shared,
             n,
-            name,
+            name: environment.name.clone(),
+            if_unknown: environment.if_unknown,
             client,
             cadence: Cadence::new(timing.cadence, seed),
             flight: None,
@@ -136,8 +138,8 @@ impl EnvironmentReporter {
                     report.content_length()
                 );
                 let artifacts = report.len();
-                let (client, name) = (self.client.clone(), self.name.clone());
-                let upload = Box::pin(async move { client.report_k8s(&name, &report).await });
+                let (client, name, if_unknown) = (self.client.clone(), self.name.clone(), self.if_unknown);
+                let upload = Box::pin(async move { client.report_k8s(&name, if_unknown, &report).await });
                 self.flight = Some(Flight { upload, reason, start: now, set, artifacts, tally });
             }
         }
@@ -233,7 +235,7 @@ impl EnvironmentReporter {
         let (environment, name) = (self.name.as_str(), Escaped(self.name.as_str()));
         match self.failed_reports.failed(&cause, now) {
             LogAction::New => {
-                let hint = self.client.hint(error, Resource::Environment(environment));
+                let hint = self.client.hint(error, Resource::Reported(environment));
                 let cause = error_causes::with_hint(&cause, hint);
                 let retrying = if is_final { "" } else { "; retrying" };
                 tracing::warn!(environment, "{name}: report failed: {cause}{retrying}");

@@ -2,6 +2,8 @@
 
 use strsim::jaro;
 
+use crate::escape::Escaped;
+
 /// Similarity of clap's suggestions for options.
 const SIMILAR: f64 = 0.7;
 
@@ -24,7 +26,9 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// The end of a message about an unknown name: `; did you mean prod or prod-eu?`, or nothing.
 #[must_use]
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    match &*nearest(name, candidates) {
+    let nearest: Vec<_> =
+        nearest(name, candidates).into_iter().map(|name| Escaped(name).to_string()).collect();
+    match &*nearest {
         [] => String::new(),
         [only] => format!("; did you mean {only}?"),
         [first @ .., last] => format!("; did you mean {} or {last}?", first.join(", ")),

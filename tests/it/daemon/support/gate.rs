@@ -207,7 +207,8 @@ impl Shared {
     ) -> Pin<Box<dyn Future<Output = (u16, Bytes)> + Send + 'a>> {
         Box::pin(async move {
             let Some(url) = &self.service_url else { return self.accept(environment, number) };
-            let mut forwarded = self.http.put(format!("{url}{}", request.path)).body(request.body.clone());
+            let mut forwarded =
+                self.http.put(format!("{url}{}?{}", request.path, request.query)).body(request.body.clone());
             for name in [
                 "authorization",
                 "content-type",

@@ -35,7 +35,7 @@ async fn report(cluster: &Cluster, gate: &Gate, token: &str) -> Outcome {
 
 async fn report_within(timeout: &str, cluster: &Cluster, gate: &Gate, token: &str) -> Outcome {
     let program = once()
-        .args(["--environment", "prod", "--timeout", timeout])
+        .args(["--environment", "prod", "--create", "--timeout", timeout])
         .kubeconfig(&cluster.kubeconfig())
         .env("SUPERCARGO_BASE_URL", &gate.url())
         .env("SUPERCARGO_ORG", "acme")
@@ -125,7 +125,7 @@ async fn put(gate: &Gate, pods: impl IntoIterator<Item = (&str, i64, char)>) {
     };
     let artifacts: Vec<_> = pods.into_iter().map(artifact).collect();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
-    let url = format!("{}/api/v2/environments/acme/prod/report/K8S", gate.url());
+    let url = format!("{}/api/v2/environments/acme/prod/report/K8S?create=true", gate.url());
     let body = json!({"type": "K8S", "artifacts": artifacts}).to_string();
     assert_eq!(http.put(url).body(body).send().await.unwrap().status(), 201);
 }

@@ -55,7 +55,7 @@ impl DaemonBuilder {
             .env("SUPERCARGO_BASE_URL", gate.url())
             .env("SUPERCARGO_ORG", "acme")
             .current_dir(home.path())
-            .args(["agent", "--kubeconfig", "kubeconfig", "--listen", "127.0.0.1:0"]);
+            .args(["agent", "--create", "--kubeconfig", "kubeconfig", "--listen", "127.0.0.1:0"]);
         Self {
             command,
             home,

@@ -177,8 +177,8 @@ async fn report_token_creates_environments_only_with_permission(database: Databa
     let options = Options { bootstrap: file(1, "", "{name: declared}"), ..Options::default() };
     let service = TestService::start_with(database, options).await;
     let denied = service.report(REPORTER, "new", report(&[])).await.expect(403);
-    let message = "the environment does not exist, and this token may not create environments: declare the \
-                   environment in the bootstrap file, or set create: true for the token there";
+    let message = "environment new not found (this token may not create environments: declare the environment in the \
+                   bootstrap file, or set create: true for the token there)";
     assert_eq!(denied.json()["message"], message);
     service.report(REPORTER, "declared", report(&[])).await.expect(201);
     service.report(ADMIN, "by-admin", report(&[])).await.expect(201);

@@ -23,7 +23,7 @@ async fn send(
     pods: &[Value],
     status: u16,
 ) {
-    let request = service.request(Method::PUT, token, "/environments/acme/prod/report/K8S");
+    let request = service.request(Method::PUT, token, "/environments/acme/prod/report/K8S?create=true");
     let request = request.header("Content-Type", "application/json").header("User-Agent", user_agent);
     let request = request.header("Supercargo-Cluster", cluster).body(report(pods));
     Response::from_request(request).await.expect(status);
@@ -121,7 +121,7 @@ async fn token_in_two_clusters_is_two_agents_and_pushes_out_no_other(database: D
 async fn agents_of_another_organization_are_not_found(database: Database) {
     let service = TestService::start(database).await;
     send(&service, REPORTER, AGENT, A, &[], 201).await;
-    let theirs = service.request(Method::PUT, STRANGER, "/environments/stranger/prod/report/K8S");
+    let theirs = service.request(Method::PUT, STRANGER, "/environments/stranger/prod/report/K8S?create=true");
     let theirs = theirs.header("Content-Type", "application/json").body(report(&[]));
     Response::from_request(theirs).await.expect(201);
     for (token, path, status) in [

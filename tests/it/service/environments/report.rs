@@ -170,7 +170,8 @@ async fn concurrent_reports_get_consecutive_snapshots(database: Database) {
                 let digits = format!("{:064x}", writer * 100 + turn + 1);
                 let mut pod = pod("p", "i", 'a');
                 pod["digests"]["i"] = json!(digits);
-                let request = http.put(format!("{base}/api/v2/environments/acme/prod/report/K8S"));
+                let request =
+                    http.put(format!("{base}/api/v2/environments/acme/prod/report/K8S?create=true"));
                 let request = request.bearer_auth(REPORTER).header("Content-Type", "application/json");
                 let response =
                     crate::service::Response::from_request(request.body(report(&[pod]))).await.expect(201);
@@ -202,7 +203,7 @@ async fn concurrent_reports_get_consecutive_snapshots(database: Database) {
 async fn organizations_are_isolated_from_each_other(database: Database) {
     let service = TestService::start(database).await;
     attest(&service, &['a']).await;
-    let path = "/environments/stranger/prod/report/K8S";
+    let path = "/environments/stranger/prod/report/K8S?create=true";
     let request = service.request(reqwest::Method::PUT, crate::service::STRANGER, path);
     let request = request.header("Content-Type", "application/json").body(report(&[pod("p", "cart:1", 'a')]));
     crate::service::Response::from_request(request).await.expect(201);

@@ -79,8 +79,10 @@ async fn unusual_pods_do_not_prevent_the_report(database: Database) {
         let report = |pods: &[Message]| {
             let body = list(pods, "");
             let api = Server::start(move |_| protobuf(200, body.clone()));
-            let program =
-                once().args(["--environment", "prod"]).cluster(&api).env("SUPERCARGO_BASE_URL", &url);
+            let program = once()
+                .args(["--environment", "prod", "--create"])
+                .cluster(&api)
+                .env("SUPERCARGO_BASE_URL", &url);
             program.env("SUPERCARGO_ORG", "acme").env("SUPERCARGO_TOKEN", ADMIN).run()
         };
         let mut pods = pods();

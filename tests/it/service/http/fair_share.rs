@@ -84,7 +84,7 @@ async fn organization_blocked_on_locks_does_not_block_others() {
     let service = Arc::new(TestService::start(Database::postgres().await).await);
     let body = report(&[pod("p", "image", 'a')]);
     service.report(REPORTER, "prod", body.clone()).await.expect(201);
-    let other_path = "/environments/stranger/prod/report/K8S";
+    let other_path = "/environments/stranger/prod/report/K8S?create=true";
     let report_other = || {
         let request = service.request(Method::PUT, STRANGER, other_path);
         Response::from_request(request.header("Content-Type", "application/json").body(body.clone()))
@@ -159,7 +159,7 @@ fn page_groups_artifacts_on_a_blocking_thread_without_a_connection() {
 /// Starts to upload a report, without a body.
 async fn start_upload(service: &TestService, token: &str, organization: &str) -> TcpStream {
     let head = format!(
-        "PUT /api/v2/environments/{organization}/prod/report/K8S HTTP/1.1\r\nHost: x\r\n\
+        "PUT /api/v2/environments/{organization}/prod/report/K8S?create=true HTTP/1.1\r\nHost: x\r\n\
          Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
     );
     send_raw(service, &head).await
@@ -307,7 +307,7 @@ async fn report_flood_of_one_organization_does_not_block_others(database: Databa
         reporting.spawn(async move {
             let pods: Vec<_> = (0..300).map(|m| pod(&format!("p{n}-{m}"), "image", 'a')).collect();
             // Reports of one environment wait for each other, and some time out.
-            let path = "/environments/stranger/prod/report/K8S";
+            let path = "/environments/stranger/prod/report/K8S?create=true";
             let request =
                 service.request(Method::PUT, STRANGER, path).header("Content-Type", "application/json");
             let response = Response::from_request(request.body(report(&pods))).await;
@@ -327,7 +327,7 @@ async fn slow_bodies_of_one_organization_use_at_most_half_of_the_memory(database
     let limits = Limits { inbound_kibibytes: 1024, ..Limits::default() };
     let service = TestService::start_with(database, Options { limits, ..Options::default() }).await;
     let head = format!(
-        "PUT /api/v2/environments/stranger/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {STRANGER}\r\n\
+        "PUT /api/v2/environments/stranger/prod/report/K8S?create=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {STRANGER}\r\n\
          Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n"
     );
     let half = " ".repeat(500 * 1024);
@@ -451,7 +451,7 @@ async fn slow_receivers_of_one_organization_use_at_most_half_of_the_senders(data
     let service = TestService::start_with(database, options).await;
     service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
     eventually("two notifications are being sent", async || slow.requests().len() >= 2).await;
-    let path = "/environments/stranger/prod/report/K8S";
+    let path = "/environments/stranger/prod/report/K8S?create=true";
     let request = service.request(Method::PUT, STRANGER, path).header("Content-Type", "application/json");
     Response::from_request(request.body(report(&[pod("p", "image", 'a')]))).await.expect(201);
     eventually("the notification of the other organization arrives", async || {

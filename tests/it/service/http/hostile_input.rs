@@ -36,7 +36,7 @@ pub async fn raw_post(url: &str, token: &str, data: &Value) -> String {
     raw(url, request.as_bytes()).await
 }
 
-const REPORT: &str = "/environments/acme/prod/report/K8S";
+const REPORT: &str = "/environments/acme/prod/report/K8S?create=true";
 
 async fn invalid_report_is_rejected_with_its_field(database: Database) {
     let service = TestService::start(database).await;

@@ -127,7 +127,7 @@ pub async fn assert_report_completes_during_shutdown(
 ) {
     let body = report(&[pod("p", "i", 'a')]);
     let head = format!(
-        "PUT /api/v2/environments/acme/prod/report/K8S HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
+        "PUT /api/v2/environments/acme/prod/report/K8S?create=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\
          Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );

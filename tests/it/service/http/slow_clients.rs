@@ -15,7 +15,7 @@ use crate::service::report;
 use crate::service::support::test_service::{Options, eventually};
 use crate::service::{ADMIN, Database, READER, REPORTER, Response, STRANGER, TestService, form, pod};
 
-const REPORT: &str = "/environments/acme/prod/report/K8S";
+const REPORT: &str = "/environments/acme/prod/report/K8S?create=true";
 
 async fn client_that_sends_slowly_is_timed_out(database: Database) {
     let pace = Pace { grace: Duration::from_millis(300), bytes_per_second: 1024 };

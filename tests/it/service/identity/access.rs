@@ -15,7 +15,7 @@ use crate::service::{
 async fn operations(service: &TestService, token: &str, organization: &str) -> Vec<u16> {
     let mut responses = Vec::new();
     for environment in ["prod", "test"] {
-        let path = format!("/environments/{organization}/{environment}/report/K8S");
+        let path = format!("/environments/{organization}/{environment}/report/K8S?create=true");
         let request = service.request(Method::PUT, token, &path).header("Content-Type", "application/json");
         responses.push(Response::from_request(request.body(report(&[pod("p", "i", 'a')]))).await);
     }

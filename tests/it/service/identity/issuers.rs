@@ -1,6 +1,7 @@
 //! Tokens of issuers: algorithms, rules, rotation of keys, unavailable issuers, and attacks.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -18,7 +19,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use service::{Clock, Limits};
 
+use crate::documents::blocks::{Block, blocks};
 use crate::fake::{Reply, Server};
+use crate::program::once;
 use crate::service::report;
 use crate::service::support::browser::{Browser, assert_contains};
 use crate::service::support::test_service::{Options, bootstrap, eventually};
@@ -27,7 +30,7 @@ use crate::service::{ADMIN, Database, READER, Response, STRANGER, TestService, f
 /// The subject of a service account.
 const AGENT: &str = "system:serviceaccount:supercargo:supercargo";
 
-const REPORT_PROD: &str = "/environments/acme/prod/report/K8S";
+const REPORT_PROD: &str = "/environments/acme/prod/report/K8S?create=true";
 
 /// The private key of an issuer, with its key ID.
 pub enum Key {
@@ -633,6 +636,33 @@ async fn service_account_token_is_verified_with_keys_from_a_file(database: Datab
     assert!(is_accepted(&service, &sign(&next)).await);
 }
 
+/// The blocks of docs/guides/install.md: the issuer of a cluster, and the values of its agent.
+async fn documented_projected_token_reports_its_environment(database: Database) {
+    let blocks = blocks();
+    let install = |first: &str, contains: &str| {
+        let page = Path::new("docs/guides/install.md");
+        let fits = |block: &&Block| {
+            block.page == page && block.text.starts_with(first) && block.text.contains(contains)
+        };
+        blocks.iter().find(fits).unwrap_or_else(|| panic!("no block with {contains:?}")).text.clone()
+    };
+    let key = Key::rsa("cluster");
+    let file = install("# bootstrap.yaml", "cluster-prod.jwks.json");
+    let files = vec![("cluster-prod.jwks.json", json!({"keys": [key.jwk()]}).to_string())];
+    let (service, clock) = start_with(database, file, files).await;
+    let values: Value = serde_saphyr::from_str(&install("# values.yaml", "projected")).unwrap();
+    let audience = &values["compliance"]["token"]["projected"]["audience"];
+    let issuer = "https://kubernetes.default.svc.cluster.local";
+    let claims = with(&claims(issuer, &clock), json!({"aud": [audience]}));
+    let config = json!({"environments": values["environments"]}).to_string();
+    let program = once().file("environments.yaml", config).args(["--config", "environments.yaml"]);
+    let program = program.recorded_pods().env("SUPERCARGO_BASE_URL", &service.base);
+    let program = program.env("SUPERCARGO_ORG", values["compliance"]["org"].as_str().unwrap());
+    let program = program.env("SUPERCARGO_TOKEN", &key.sign("RS256", json!({}), &claims));
+    let outcome = tokio::task::spawn_blocking(|| program.run()).await.unwrap();
+    outcome.expect(0, &["prod: ", "new snapshot"]);
+}
+
 async fn first_matching_rule_gives_the_permissions(database: Database) {
     let key = Key::ec("k");
     let issuer = Issuer::start(&[&key]);
@@ -748,6 +778,7 @@ crate::service::on_both!(
 );
 
 crate::service::on_sqlite!(
+    documented_projected_token_reports_its_environment,
     token_with_each_algorithm_is_accepted,
     key_is_accepted_in_each_form_that_issuers_write,
     documented_rules_accept_both_subjects_of_github,

@@ -489,7 +489,7 @@ async fn concurrent_reports_give_one_chain(database: Database) {
     let service = TestService::start_with(database, options()).await;
     let mut reports = tokio::task::JoinSet::new();
     for environment in 0..4 {
-        let path = format!("/environments/acme/env-{environment}/report/K8S");
+        let path = format!("/environments/acme/env-{environment}/report/K8S?create=true");
         let requests: Vec<_> = "abcdef"
             .chars()
             .map(|digit| {

@@ -79,7 +79,7 @@ async fn failing_environments_delay_no_other(database: Database) {
 async fn change_of_a_policy_evaluates_only_its_organization(database: Database) {
     let service = TestService::start(database).await;
     service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
-    let theirs = service.request(Method::PUT, STRANGER, "/environments/stranger/prod/report/K8S");
+    let theirs = service.request(Method::PUT, STRANGER, "/environments/stranger/prod/report/K8S?create=true");
     let theirs = theirs.header("Content-Type", "application/json").body(report(&[pod("p", "cart:1", 'a')]));
     Response::from_request(theirs).await.expect(201);
     put(&service, ADMIN, "rules", "provenance: {required: true}").await.expect(201);

@@ -85,7 +85,7 @@ fn report_request(base: &str, environment: &str, artifacts: &[char], owner: u32)
             })
         })
         .collect();
-    let path = format!("/environments/acme/{environment}/report/K8S");
+    let path = format!("/environments/acme/{environment}/report/K8S?create=true");
     request(base, Method::PUT, &path).header(CONTENT_TYPE, "application/json").body(report(&pods))
 }
 

@@ -123,7 +123,7 @@ pub async fn report_once(
 ) -> reqwest::Result<(u16, String)> {
     let mut pod = pod("p", "i", 'a');
     pod["digests"]["i"] = format!("{unique:064x}").into();
-    let url = format!("{base}/api/v2/environments/acme/prod/report/K8S");
+    let url = format!("{base}/api/v2/environments/acme/prod/report/K8S?create=true");
     let request = http.put(url).bearer_auth(ADMIN).header("Content-Type", "application/json");
     let response = request.body(report(&[pod])).send().await?;
     Ok((response.status().as_u16(), response.text().await?))

@@ -257,7 +257,7 @@ impl TestService {
     }
 
     pub async fn report(&self, token: &str, environment: &str, body: impl Into<reqwest::Body>) -> Response {
-        let path = format!("/environments/acme/{environment}/report/K8S");
+        let path = format!("/environments/acme/{environment}/report/K8S?create=true");
         let request = self.request(Method::PUT, token, &path).header("Content-Type", "application/json");
         Response::from_request(request.body(body)).await
     }

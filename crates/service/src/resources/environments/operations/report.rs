@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::USER_AGENT;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
@@ -15,10 +15,13 @@ use crate::engine::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
 use crate::http::blocking::compute;
 use crate::http::body;
 use crate::http::json;
-use crate::http::problem::Problem;
+use crate::http::parameters::Parameters;
+use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Caller, Report};
+use model::access::Operation;
+use model::escape::Escaped;
 use model::reporter::{CLUSTER_HEADER, EXCLUDED_HEADER, Sender};
-use model::{EnvironmentName, Fingerprint, Timestamp, pluralize};
+use model::{EnvironmentName, Fingerprint, Timestamp, did_you_mean, pluralize};
 use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict};
 use rules::notification::{Cause, CauseKind};
 use rules::snapshot::change::{self, ArtifactChanges};
@@ -43,27 +46,35 @@ enum Changed {
     put,
     path = "/environments/{org}/{env_name}/report/K8S",
     tag = "environments",
-    params(("env_name" = inline(EnvironmentName), Path, description = "Environment; its first report creates it, if the token may")),
+    params(("env_name" = inline(EnvironmentName), Path, description = "Environment"),
+        ("create" = Option<bool>, Query, description = "Create the environment if it does not exist, and the token may")),
     request_body(content = K8sReport, content_type = "application/json"),
     responses(
         (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
         (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
+        (status = 404, description = "No such environment", body = ErrorBody),
     ),
 )]
 pub(crate) async fn report_k8s(
     State(app): State<App>,
     Admitted { organization, rest: environment, caller, .. }: Admitted<Report, String>,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
+    let if_unknown = match Parameters::read(&uri, &["create"])?.parsed("create")? {
+        Some(true) => IfUnknown::Create,
+        Some(false) | None => IfUnknown::Reject,
+    };
     json::require(&headers)?;
     let max = app.limits.report;
     let body = json::receive_bytes(&app, &organization, "the report", max, &headers, body).await?;
     let header = |name| headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default();
     let sender = Sender::new(header(USER_AGENT.as_str()), header(CLUSTER_HEADER));
     let excluded_pods = excluded_pods(&headers)?;
-    let changed = receive(&app, &caller, &organization, &environment, sender, excluded_pods, body).await?;
+    let to = ReportedEnvironment { organization: &organization, name: &environment, if_unknown };
+    let changed = receive(&app, &caller, to, sender, excluded_pods, body).await?;
     let (status, outcome, message) = match changed {
         Changed::Nothing => (StatusCode::OK, "unchanged", NO_SNAPSHOT.to_owned()),
         Changed::Pods => (StatusCode::OK, "pods", NO_SNAPSHOT.to_owned()),
@@ -92,12 +103,12 @@ fn excluded_pods(headers: &HeaderMap) -> Result<u32, Problem> {
 async fn receive(
     app: &App,
     caller: &Caller,
-    organization: &str,
-    environment: &EnvironmentName,
+    to: ReportedEnvironment<'_>,
     sender: Sender,
     excluded_pods: u32,
     body: body::Received,
 ) -> Result<Changed, Problem> {
+    let ReportedEnvironment { organization, name: environment, .. } = to;
     // A body with the same bytes as the last one of the same sender needs no parsing.
     let silent_after = app.site.silent_after;
     let name = environment.as_str();
@@ -131,9 +142,24 @@ async fn receive(
     let artifacts = reported.artifacts();
     share.grow_to("the report", memory(&reported, &artifacts)).await?;
     let report = ParsedReport { reported: &reported, artifacts, excluded_pods };
-    let changed = record(app, caller, organization, environment, &sender, hash, report).await?;
+    let changed = record(app, caller, to, &sender, hash, report).await?;
     drop(share);
     Ok(changed)
+}
+
+/// The environment that a report names.
+#[derive(Debug, Clone, Copy)]
+struct ReportedEnvironment<'a> {
+    organization: &'a str,
+    name: &'a EnvironmentName,
+    if_unknown: IfUnknown,
+}
+
+/// What a report to an environment does that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum IfUnknown {
+    Reject,
+    Create,
 }
 
 struct ParsedReport<'a> {
@@ -171,12 +197,12 @@ fn kept(
 async fn record(
     app: &App,
     caller: &Caller,
-    organization: &str,
-    environment: &EnvironmentName,
+    to: ReportedEnvironment<'_>,
     sender: &Sender,
     body_hash: Fingerprint,
     report: ParsedReport<'_>,
 ) -> Result<Changed, Problem> {
+    let ReportedEnvironment { organization, name: environment, .. } = to;
     let ParsedReport { reported, artifacts: seen, excluded_pods } = report;
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
@@ -189,7 +215,7 @@ async fn record(
     .await?
     {
         Some(stored) => stored,
-        None => create_environment(app, transaction, caller, organization, environment).await?,
+        None => create_environment(app, transaction, caller, to).await?,
     };
     check_exclusion(environment, stored.forbids_exclusion, excluded_pods)?;
     let now = app.site.now();
@@ -292,23 +318,28 @@ fn check_exclusion(
     )))
 }
 
-/// Creates the environment of a first report, unless the caller's token may not, or has reached its limit.
+/// Creates the environment of a report that asks for it, unless the caller's token may not, or has reached its limit.
 async fn create_environment(
     app: &App,
     transaction: &mut Transaction,
     caller: &Caller,
-    organization: &str,
-    environment: &EnvironmentName,
+    to: ReportedEnvironment<'_>,
 ) -> Result<LockedEnvironment, Problem> {
-    caller.role.permits_creation(caller.can_create).map_err(|denial| Problem::forbidden(&denial))?;
+    let ReportedEnvironment { organization, name, if_unknown } = to;
+    let permitted = caller.role.permits_creation(caller.can_create);
+    if permitted.is_err() || if_unknown == IfUnknown::Reject {
+        let known = store::environments::places(transaction, organization).await?;
+        let may_read = |name| caller.role.permits(&caller.scope, Operation::ReadEnvironment(name)).is_ok();
+        let known = known.iter().map(|known| known.name.as_str()).filter(|name| may_read(name));
+        let name = name.as_str();
+        let message = format!("environment {} not found{}", Escaped(name), did_you_mean(name, known));
+        return Err(match permitted {
+            Ok(()) => Problem::not_found(message),
+            Err(denial) => Problem::forbidden(&format!("{message} ({denial})")),
+        });
+    }
     check_limit(app, transaction, caller, organization, Created::Environments).await?;
     let now = app.site.now();
-    Ok(store::environments::reports::create(
-        transaction,
-        organization,
-        environment.as_str(),
-        caller.token,
-        now,
-    )
-    .await?)
+    Ok(store::environments::reports::create(transaction, organization, name.as_str(), caller.token, now)
+        .await?)
 }
