@@ -63,8 +63,9 @@ Exit codes:
   3  not authorized by the service (401, 403)
   4  not found by the service (404)
   5  rejected by the service (other 4xx)
-  6  the service, or the database of serve, is unreachable or keeps failing,
-     or the URL is not that of a compliance service
+  6  the service, or the database of serve, is unreachable or keeps failing, or
+     the URL is not that of a compliance service; a target did not accept a test
+     (action test)
   7  wait timed out
   8  the cluster is unreachable or denies access, or an environment that must
      not be empty has no pods
@@ -78,7 +79,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Cluster", &["agent"]),
     ("Pipeline", &["attest", "wait", "assert", "approve", "approval"]),
     ("Read", &["list", "get", "diff", "search", "download", "export", "verify"]),
-    ("Service", &["serve", "policy", "token", "repository", "log"]),
+    ("Service", &["serve", "policy", "token", "repository", "action", "log"]),
     ("More", &["demo", "completions", "man"]),
 ];
 
@@ -116,6 +117,8 @@ enum Command {
     Token(service::token::Token),
     /// Close or reopen a repository
     Repository(service::repository::Repository),
+    /// Send a test message to the targets of an action
+    Action(service::action::Action),
     /// Verify or export the log of acknowledged changes
     Log(service::log::Log),
     /// Run the compliance service
@@ -215,6 +218,7 @@ impl Cli {
                 Command::Policy(policy) => policy.run().await?,
                 Command::Token(token) => token.run().await?,
                 Command::Repository(repository) => repository.run().await?,
+                Command::Action(action) => action.run().await?,
                 Command::Log(log) => log.run().await?,
                 #[cfg(feature = "service")]
                 Command::Serve(serve) => serve.run().await?,

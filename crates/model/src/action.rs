@@ -26,6 +26,11 @@ words! {
         SilentEnvironment "ON_SILENT_ENV",
         /// A silent environment is reported again. Not in the interface.
         ReportingEnvironment "ON_REPORTING_ENV",
+        /// An artifact started that is not compliant, or a running one is no longer compliant. Not in the interface.
+        NonCompliantArtifact "ON_NON_COMPLIANT_ARTIFACT",
+        /// A test of an action, which is sent only when it is asked for. Not in the interface.
+        #[cfg_attr(feature = "openapi", schemars(skip))]
+        Test "ON_TEST",
     }
 }
 

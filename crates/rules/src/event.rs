@@ -66,8 +66,8 @@ pub struct NamespacedOwner {
 /// Maximum number of owners of an artifact in an event.
 pub const MAX_OWNERS: usize = 10;
 
-/// Limit for the artifacts of one event, so that it can be sent. More artifacts that start, exit, scale or are
-/// allow-listed become several events.
+/// Limit for the artifacts of one event, so that it can be sent. More artifacts that start, exit, scale, are
+/// allow-listed or not compliant become several events.
 pub const MAX_ARTIFACTS: usize = 100;
 
 /// The events between two statuses, in the interface's order of triggers.
@@ -93,6 +93,9 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Sta
     let changed: Vec<_> = all.clone().filter(|(_, was, is)| was != is).collect();
     let is_allowed =
         |running: Option<&RunningArtifact>| running.is_some_and(|running| running.verdict.is_allowed);
+    let is_failing = |running: Option<&RunningArtifact>| {
+        running.is_some_and(|running| running.verdict.compliance == Compliance::NonCompliant)
+    };
     let mut events = Vec::new();
     for trigger in Trigger::ALL {
         let affects = |was: Option<&RunningArtifact>, is: Option<&RunningArtifact>| match trigger {
@@ -102,12 +105,14 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Sta
                 was.zip(is).is_some_and(|(was, is)| was.reported.pods != is.reported.pods)
             }
             Trigger::AllowedArtifact => !is_allowed(was) && is_allowed(is),
-            // Of the environment, or of the log.
+            Trigger::NonCompliantArtifact => !is_failing(was) && is_failing(is),
+            // Of the environment, of the log, or of an action.
             Trigger::NonCompliantEnvironment
             | Trigger::CompliantEnvironment
             | Trigger::Checkpoint
             | Trigger::SilentEnvironment
-            | Trigger::ReportingEnvironment => false,
+            | Trigger::ReportingEnvironment
+            | Trigger::Test => false,
         };
         let changed = changed.iter().copied().filter(|(_, was, is)| affects(*was, *is));
         let artifacts: Vec<AffectedArtifact> = changed.filter_map(affected).collect();
@@ -119,8 +124,7 @@ pub fn between(before: &EnvironmentStatus, after: &EnvironmentStatus) -> Vec<Sta
     }
     if became(before, after, Compliance::NonCompliant) || before.absence.is_none() && after.absence.is_some()
     {
-        let failing =
-            all.filter(|(.., is)| is.is_some_and(|is| is.verdict.compliance == Compliance::NonCompliant));
+        let failing = all.filter(|(.., is)| is_failing(*is));
         let total = failing.clone().count();
         let artifacts = failing.take(MAX_ARTIFACTS).filter_map(affected).collect();
         events.push(StatusEvent { trigger: Trigger::NonCompliantEnvironment, artifacts, total });
@@ -176,6 +180,7 @@ mod tests {
     const EXITED: &str = "ON_EXITED_ARTIFACT";
     const SCALED: &str = "ON_SCALED_ARTIFACT";
     const ALLOWED: &str = "ON_ALLOWED_ARTIFACT";
+    const FAILING: &str = "ON_NON_COMPLIANT_ARTIFACT";
     const NON_COMPLIANT: &str = "ON_NON_COMPLIANT_ENV";
     const COMPLIANT: &str = "ON_COMPLIANT_ENV";
 
@@ -189,7 +194,7 @@ mod tests {
     #[test]
     fn report_triggers_artifact_and_compliance_events() {
         let [good, bad, allowed, unknown] = artifacts();
-        let more = running(3, Compliant, false);
+        let (more, more_bad) = (running(3, Compliant, false), running(3, NonCompliant, false));
         let both = [good.clone(), bad.clone()];
         let both_bad = [bad.clone(), bad.clone()];
         let [good, bad, allowed, unknown] = [&[good][..], &[bad], &[allowed], &[unknown]];
@@ -202,10 +207,25 @@ mod tests {
                 "the first, not compliant",
                 &both,
                 NonCompliant,
-                &[(STARTED, 2), (NON_COMPLIANT, 1)],
+                &[(STARTED, 2), (FAILING, 1), (NON_COMPLIANT, 1)],
             ),
-            (good, Compliant, "one more, failing", &both, NonCompliant, &[(STARTED, 1), (NON_COMPLIANT, 1)]),
-            (bad, NonCompliant, "one more that fails", &both_bad, NonCompliant, &[(STARTED, 1)]),
+            (
+                good,
+                Compliant,
+                "one more, failing",
+                &both,
+                NonCompliant,
+                &[(STARTED, 1), (FAILING, 1), (NON_COMPLIANT, 1)],
+            ),
+            (
+                bad,
+                NonCompliant,
+                "one more that fails",
+                &both_bad,
+                NonCompliant,
+                &[(STARTED, 1), (FAILING, 1)],
+            ),
+            (bad, NonCompliant, "more pods of a failing one", &[more_bad], NonCompliant, &[(SCALED, 1)]),
             (&both, NonCompliant, "a rollback", good, Compliant, &[(EXITED, 1), (COMPLIANT, 0)]),
             (&[], Compliant, "an allow-listed one", allowed, Compliant, &[(STARTED, 1), (ALLOWED, 1)]),
             (good, Compliant, "more pods", &[more], Compliant, &[(SCALED, 1)]),
@@ -220,15 +240,30 @@ mod tests {
         let both_bad = [bad.clone(), bad.clone()];
         let [good, bad, allowed, unknown] = [&[good][..], &[bad], &[allowed], &[unknown]];
         check(&[
-            (good, Compliant, "an attestation that fails", bad, NonCompliant, &[(NON_COMPLIANT, 1)]),
+            (
+                good,
+                Compliant,
+                "an attestation that fails",
+                bad,
+                NonCompliant,
+                &[(FAILING, 1), (NON_COMPLIANT, 1)],
+            ),
+            (&both, NonCompliant, "one more that fails", &both_bad, NonCompliant, &[(FAILING, 1)]),
             (bad, NonCompliant, "one that passes", good, Compliant, &[(COMPLIANT, 0)]),
             (bad, NonCompliant, "an approval", good, Compliant, &[(COMPLIANT, 0)]),
             (&both_bad, NonCompliant, "one of two that are missing", &both, NonCompliant, &[]),
             (bad, NonCompliant, "the allow-list", allowed, Compliant, &[(ALLOWED, 1), (COMPLIANT, 0)]),
             (good, Compliant, "the allow-list, not needed", allowed, Compliant, &[(ALLOWED, 1)]),
-            (allowed, Compliant, "its end", bad, NonCompliant, &[(NON_COMPLIANT, 1)]),
+            (allowed, Compliant, "its end", bad, NonCompliant, &[(FAILING, 1), (NON_COMPLIANT, 1)]),
             (unknown, Unknown, "a policy that is fulfilled", good, Compliant, &[(COMPLIANT, 0)]),
-            (unknown, Unknown, "a policy that is not", bad, NonCompliant, &[(NON_COMPLIANT, 1)]),
+            (
+                unknown,
+                Unknown,
+                "a policy that is not",
+                bad,
+                NonCompliant,
+                &[(FAILING, 1), (NON_COMPLIANT, 1)],
+            ),
             (bad, NonCompliant, "a policy's end", unknown, Unknown, &[]),
         ]);
     }

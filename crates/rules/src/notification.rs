@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::AffectedArtifact;
 use model::escape::Escaped;
-use model::reason::Reason;
+use model::reason::{self, Code, Reason};
 use model::{Timestamp, Trigger, pluralize};
 
 /// The body of a webhook request.
@@ -51,6 +51,24 @@ pub enum EventContent {
     Environment(Content),
     /// A checkpoint of the organization's log.
     Checkpoint(CheckpointContent),
+    /// A test of the action.
+    Test(TestContent),
+}
+
+/// A test of an action: nothing happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct TestContent {
+    /// `ON_TEST`.
+    #[cfg_attr(feature = "openapi", schemars(with = "String", regex(pattern = r"^ON_TEST$")))]
+    pub trigger: Trigger,
+    /// Time of the test, in seconds of Unix time.
+    #[cfg_attr(feature = "openapi", schemars(with = "f64"))]
+    pub occurred_at: Timestamp,
+    /// The organization.
+    pub organization: String,
+    /// Name of the token that asked for the test.
+    pub tested_by: String,
 }
 
 /// A checkpoint of the organization's log.
@@ -151,6 +169,17 @@ impl EventContent {
         match self {
             Self::Environment(event) => event.trigger,
             Self::Checkpoint(event) => event.trigger,
+            Self::Test(event) => event.trigger,
+        }
+    }
+
+    /// Time of the event.
+    #[must_use]
+    pub fn occurred_at(&self) -> Timestamp {
+        match self {
+            Self::Environment(event) => event.occurred_at,
+            Self::Checkpoint(event) => event.occurred_at,
+            Self::Test(event) => event.occurred_at,
         }
     }
 
@@ -171,6 +200,10 @@ impl EventContent {
             Self::Checkpoint(content) => {
                 Escaped(&format!("checkpoint of the log of {}", content.organization)).to_string()
             }
+            Self::Test(content) => {
+                Escaped(&format!("test of an action of {}: nothing happened", content.organization))
+                    .to_string()
+            }
         }
     }
 
@@ -182,6 +215,7 @@ impl EventContent {
             Self::Checkpoint(content) => {
                 content.checkpoint.lines().map(|line| Escaped(line).to_string()).collect()
             }
+            Self::Test(content) => vec![Escaped(&format!("sent by {}", content.tested_by)).to_string()],
         }
     }
 }
@@ -205,10 +239,50 @@ impl Content {
             Trigger::CompliantEnvironment => format!("{environment} is compliant"),
             Trigger::SilentEnvironment => format!("{environment} is silent: no report since {since}"),
             Trigger::ReportingEnvironment => format!("{environment} is reported again: silent since {since}"),
-            // An event of no environment.
-            Trigger::Checkpoint => environment,
+            Trigger::NonCompliantArtifact => self.non_compliant_artifacts(),
+            // Events of no environment.
+            Trigger::Checkpoint | Trigger::Test => environment,
         };
         Escaped(&text).to_string()
+    }
+
+    /// What is wrong with the artifact, or how many artifacts there are.
+    fn non_compliant_artifacts(&self) -> String {
+        let environment = &self.environment;
+        let Some(first) = self.artifacts.first() else { return environment.clone() };
+        let image = without_registry(&first.name);
+        if self.artifacts_total > 1 {
+            let more = self.artifacts_total - 1;
+            return format!("{} non-compliant images in {environment}: {image} and {more} more", more + 1);
+        }
+        // A failure says more than what is missing.
+        let mut reasons = first.reasons.iter();
+        let failure = reasons.clone().find(|reason| reason.code == Code::NonCompliantAttestation);
+        let Some(reason) = failure.or(reasons.next()) else {
+            return format!("{image} in {environment} is not compliant");
+        };
+        let attestation = || match &reason.attestation_name {
+            Some(name) => name.clone(),
+            None => reason::subject(None, reason.attestation_type.as_deref()),
+        };
+        let problem = match &reason.code {
+            Code::MissingAttestation
+                if !matches!(reason.attestation_type.as_deref(), None | Some("junit")) =>
+            {
+                format!("has no {}", attestation())
+            }
+            Code::MissingAttestation | Code::MissingProvenance | Code::MissingTrail => {
+                return format!("Untested image in {environment}: {image}");
+            }
+            Code::NonCompliantAttestation => format!("failed {}", attestation()),
+            Code::ExpiredAttestation { .. } => format!("has outdated {}", attestation()),
+            Code::TooFewTests { .. } => format!("has too few tests in {}", attestation()),
+            Code::TooManySkippedTests { .. } => format!("has too many skipped tests in {}", attestation()),
+            Code::MissingApproval { .. } | Code::UnknownAuthor => "is not approved".to_owned(),
+            Code::NonCompliantInTrail => "has a non-compliant trail".to_owned(),
+            _ => "is not compliant".to_owned(),
+        };
+        format!("{image} in {environment} {problem}")
     }
 
     /// The first artifacts, each an escaped line.
@@ -256,11 +330,18 @@ impl Content {
     }
 }
 
+/// The name of an image without its registry.
+fn without_registry(image: &str) -> &str {
+    match image.split_once('/') {
+        Some((registry, name)) if registry.contains(['.', ':']) || registry == "localhost" => name,
+        _ => image,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::Fingerprint;
-    use model::reason::Code;
 
     fn content(trigger: Trigger, names: &[&str], reasons: &[Code]) -> Content {
         let artifacts: Vec<AffectedArtifact> = names
@@ -320,6 +401,63 @@ mod tests {
             (compliant.headline().as_str(), lines(&compliant, 0).len()),
             ("prod (acme) is compliant", 1)
         );
+    }
+
+    #[test]
+    fn headline_of_a_non_compliant_artifact_tells_what_is_wrong() {
+        let about = |code: Code, name: Option<&str>, kind: Option<&str>| Reason {
+            attestation_name: name.map(str::to_owned),
+            attestation_type: kind.map(str::to_owned),
+            ..code.into()
+        };
+        let unit_tests = |code| about(code, Some("unit-tests"), Some("junit"));
+        let missing_approval = Code::MissingApproval { approved: 0, count: 1, not_author: false };
+        let missing = unit_tests(Code::MissingAttestation);
+        for (reasons, expected) in [
+            (vec![missing.clone()], "Untested image in prod: shop/web:1.6.0"),
+            (
+                vec![about(Code::MissingAttestation, Some("unit-tests"), None)],
+                "Untested image in prod: shop/web:1.6.0",
+            ),
+            (vec![Code::MissingProvenance.into()], "Untested image in prod: shop/web:1.6.0"),
+            (
+                vec![about(Code::MissingAttestation, Some("scan"), Some("snyk"))],
+                "shop/web:1.6.0 in prod has no scan",
+            ),
+            (vec![unit_tests(Code::NonCompliantAttestation)], "shop/web:1.6.0 in prod failed unit-tests"),
+            (
+                vec![missing, unit_tests(Code::NonCompliantAttestation)],
+                "shop/web:1.6.0 in prod failed unit-tests",
+            ),
+            (
+                vec![about(Code::NonCompliantAttestation, None, Some("sonar"))],
+                "shop/web:1.6.0 in prod failed an attestation of type sonar",
+            ),
+            (vec![missing_approval.clone().into()], "shop/web:1.6.0 in prod is not approved"),
+            (vec![], "shop/web:1.6.0 in prod is not compliant"),
+        ] {
+            let mut content =
+                content(Trigger::NonCompliantArtifact, &["registry.example.com/shop/web:1.6.0"], &[]);
+            content.artifacts[0].reasons = reasons;
+            assert_eq!(content.headline(), expected);
+        }
+        let two =
+            content(Trigger::NonCompliantArtifact, &["localhost:5000/a\n", "b", "c"], &[missing_approval]);
+        assert_eq!(two.headline(), "3 non-compliant images in prod: a\\n and 2 more");
+    }
+
+    #[test]
+    fn test_of_an_action_is_one_json_object_and_a_text() {
+        let test = EventContent::Test(TestContent {
+            trigger: Trigger::Test,
+            occurred_at: Timestamp::from_micros(1_790_000_000_500_000),
+            organization: "acme".into(),
+            tested_by: "admin".into(),
+        });
+        let json = serde_json::to_string(&test).unwrap();
+        assert_eq!(serde_json::from_str::<EventContent>(&json).unwrap(), test, "{json}");
+        assert_eq!(test.headline(), "test of an action of acme: nothing happened");
+        assert_eq!(test.notes(0), ["sent by admin"]);
     }
 
     #[test]

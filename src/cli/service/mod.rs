@@ -1,5 +1,6 @@
-//! The service and the commands of its operators: `serve`, `policy`, `token`, `repository` and `log`.
+//! The service and the commands of its operators: `serve`, `policy`, `token`, `repository`, `action` and `log`.
 
+pub(crate) mod action;
 mod change;
 pub(crate) mod log;
 pub(crate) mod policy;

@@ -70,6 +70,7 @@ fn service(request: &Request) -> Reply {
         ["approvals", ..] => ok(responses::approval()),
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),
         ["organizations", ..] => ok(json!([responses::notification()])),
+        ["actions", .., "test"] => ok(json!([{"name": "chat", "is_delivered": true}])),
         ["actions", ..] => ok(responses::action()),
         ["asserts", ..] => ok(json!({"compliant": true})),
         ["policies", _, "check"] => ok(json!({

@@ -107,7 +107,8 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
                 .routes(routes!(approvals::operations::approve::withdraw_approval))
                 .routes(routes!(environments::operations::report::report_k8s))
                 .routes(routes!(approvals::operations::list_approvals))
-                .routes(routes!(actions::operations::get_action)),
+                .routes(routes!(actions::operations::get_action))
+                .routes(routes!(actions::operations::test_action)),
         )
         .split_for_parts();
     // Routes write a parameter with slashes as `{*name}`, the document as `{name}`.

@@ -17,7 +17,7 @@ use crate::Error;
 use model::access::Scope;
 use model::{JunitResult, Timestamp};
 use rules::compliance::Compliance;
-use rules::notification::{Cause, Content};
+use rules::notification::{Cause, Content, EventContent};
 
 /// A value that is stored as JSON; `NULL` is `null`.
 #[derive(Debug, Clone)]
@@ -92,6 +92,12 @@ impl From<Json<Option<Vec<Self>>>> for JunitResult {
 }
 
 impl From<Json<Self>> for Content {
+    fn from(Json(content): Json<Self>) -> Self {
+        content
+    }
+}
+
+impl From<Json<Self>> for EventContent {
     fn from(Json(content): Json<Self>) -> Self {
         content
     }

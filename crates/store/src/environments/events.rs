@@ -47,7 +47,14 @@ pub async fn insert(
     if events.is_empty() {
         return Ok(Queued::default());
     }
-    let rows = events.iter().map(|event| Ok((Uuid::now_v7(), event, json(&event.content)?)));
+    let targets = targets(transaction, organization).await?;
+    // Readers see it as the start of the artifact, or in the verdict: it is recorded to be sent.
+    let is_recorded = |event: &&NewEvent| {
+        event.content.trigger() != Trigger::NonCompliantArtifact
+            || targets.iter().any(|target| target.matches(&event.content))
+    };
+    let events = events.iter().filter(is_recorded);
+    let rows = events.map(|event| Ok((Uuid::now_v7(), event, json(&event.content)?)));
     let events = rows.collect::<Result<Vec<_>, Error>>()?;
     insert!(
         transaction,
@@ -60,7 +67,7 @@ pub async fn insert(
         }
     );
     let mut groups: BTreeMap<Group, Vec<Uuid>> = BTreeMap::new();
-    for target in targets(transaction, organization).await? {
+    for target in targets {
         for (id, event, _) in events.iter().filter(|(_, event, _)| target.matches(&event.content)) {
             let trigger = event.content.trigger();
             let group = Group { target: target.id, environment: event.environment, trigger };
@@ -70,20 +77,28 @@ pub async fn insert(
     queue(transaction, organization, groups, at).await
 }
 
-/// Records a checkpoint of the organization's log for the targets that ask for it. Every event refers to an environment:
-/// a checkpoint to the first one. An organization without environments has no events.
+/// Every event refers to an environment: one of an organization to its first one. An organization without environments has
+/// no events.
+pub(crate) async fn first_environment(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<Option<Uuid>, Error> {
+    const FIRST: &str = "SELECT id FROM environments WHERE organization = $1 ORDER BY name LIMIT 1";
+    Ok(fetch_optional_scalar!(transaction, FIRST, organization))
+}
+
+/// Records a checkpoint of the organization's log for the targets that ask for it.
 pub async fn insert_checkpoint(
     transaction: &mut Transaction,
     checkpoint: CheckpointContent,
     at: Timestamp,
 ) -> Result<Queued, Error> {
-    const FIRST: &str = "SELECT id FROM environments WHERE organization = $1 ORDER BY name LIMIT 1";
     let organization = &checkpoint.organization.clone();
     let targets = targets(transaction, organization).await?;
     if !targets.iter().any(|target| target.triggers.contains(&Trigger::Checkpoint)) {
         return Ok(Queued::default());
     }
-    let environment: Option<Uuid> = fetch_optional_scalar!(transaction, FIRST, organization);
+    let environment = first_environment(transaction, organization).await?;
     let Some(environment) = environment else { return Ok(Queued::default()) };
     let event = NewEvent { environment, content: EventContent::Checkpoint(checkpoint) };
     insert(transaction, organization, &[event], at).await
@@ -222,13 +237,15 @@ fn merge(mut events: Vec<Uuid>, waiting: usize, earlier: i64) -> Vec<(Uuid, i64)
     singles.chain([(last, merged.saturating_add(earlier))]).collect()
 }
 
-/// The order of notifications of a target: an environment's compliance and silence come first.
+/// The order of notifications of a target: compliance and silence come first.
 const fn priority(trigger: Trigger) -> i64 {
     match trigger {
         Trigger::NonCompliantEnvironment
         | Trigger::CompliantEnvironment
         | Trigger::SilentEnvironment
-        | Trigger::ReportingEnvironment => 0,
+        | Trigger::ReportingEnvironment
+        | Trigger::NonCompliantArtifact
+        | Trigger::Test => 0,
         Trigger::StartedArtifact
         | Trigger::ExitedArtifact
         | Trigger::ScaledArtifact
@@ -254,7 +271,7 @@ impl SubscribedTarget {
             EventContent::Environment(event) => {
                 environments.any(|name| name == ALL_ENVIRONMENTS || *name == event.environment)
             }
-            EventContent::Checkpoint(_) => true,
+            EventContent::Checkpoint(_) | EventContent::Test(_) => true,
         };
         is_of_environment && self.triggers.contains(&content.trigger())
     }

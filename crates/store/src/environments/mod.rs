@@ -178,7 +178,7 @@ pub async fn events_per_hour(
     // Integer division on both databases.
     const SELECT: &str = "
         SELECT environment, (occurred_at - ?) / 3600000000, COUNT(*) FROM events
-        WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV') AND occurred_at >= ?
+        WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV', 'ON_NON_COMPLIANT_ARTIFACT', 'ON_TEST') AND occurred_at >= ?
           AND organization = ? AND environment IN (?) GROUP BY 1, 2";
     let rows: Vec<(Uuid, i64, i64)> =
         fetch_for_all!(transaction, SELECT, environments, since, since, organization);

@@ -317,7 +317,7 @@ pub async fn events(
             concat!(
                 "SELECT content FROM events
                  WHERE organization = $1 AND environment = $2 AND occurred_at >= $3 AND occurred_at < $4
-                   AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV')
+                   AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV', 'ON_NON_COMPLIANT_ARTIFACT', 'ON_TEST')
                  ORDER BY occurred_at ", $order, ", id ", $order, " LIMIT $5 OFFSET $6"
             )
         };

@@ -7,7 +7,7 @@ use crate::database::row_limit::{AtMost, one_more_than};
 use crate::database::transaction::fetch_all;
 use crate::{Error, Transaction};
 use model::Timestamp;
-use rules::notification::Content;
+use rules::notification::EventContent;
 
 /// Number of deliveries per page.
 const PAGE_SIZE: usize = 50;
@@ -22,8 +22,8 @@ pub struct Delivery {
     /// Whether the target was removed since.
     #[sqlx(skip)]
     pub is_closed: bool,
-    #[sqlx(try_from = "Json<Content>")]
-    pub content: Content,
+    #[sqlx(try_from = "Json<EventContent>")]
+    pub content: EventContent,
     /// Number of earlier events that were merged into it.
     pub merged_events: i64,
     pub attempts: i64,

@@ -3,3 +3,4 @@
 pub mod actions;
 pub mod deliveries;
 pub mod outbox;
+pub mod test_messages;

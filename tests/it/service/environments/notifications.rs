@@ -390,6 +390,136 @@ async fn people_see_artifact_flow_commit_author_reason_and_links(database: Datab
     assert!(!list.to_string().contains("0123456789abcdef0123456789abcdef"), "{list}");
 }
 
+/// An action for non-compliant artifacts, with a target of each kind but mail.
+const ARTIFACTS: &str =
+    "    environments: [{name: prod, policy: {attestations: [{flow: cart, name: unit}], approval: true}}]
+    actions:
+      - {number: 7, name: artifacts, environments: [prod], triggers: [ON_NON_COMPLIANT_ARTIFACT], targets: [
+          {name: s, type: SLACK, url: {file: slack}}, {name: t, type: TEAMS, url: {file: teams}},
+          {name: w, type: WEBHOOK, url: {file: webhook}, secrets: [{file: secret}]},
+          {name: p, type: PAGERDUTY, url: {file: pagerduty}, routingKey: {file: routing-key}}]}";
+
+const PATHS: [&str; 4] = ["slack", "teams", "webhook", "pagerduty"];
+
+async fn start_artifacts(database: Database, receiver: &Server) -> TestService {
+    let files = PATHS.map(|name| (name, format!("{}/{name}", receiver.url())));
+    let files = files.into_iter().chain([("routing-key", "0123456789abcdef0123456789abcdef".to_owned())]);
+    let options = Options { bootstrap: bootstrap(1, ARTIFACTS), ..options("", &files.collect::<Vec<_>>()) };
+    TestService::start_with(database, options).await
+}
+
+/// The bodies of the requests to this path.
+fn bodies(receiver: &Server, path: &str) -> Vec<Value> {
+    let requests = receiver.requests().into_iter().filter(|request| request.path[1..] == *path);
+    requests.map(|request| serde_json::from_slice(&request.body).unwrap()).collect()
+}
+
+async fn non_compliant_artifact_is_told_once_also_in_a_non_compliant_environment(database: Database) {
+    let receiver = Server::start(|_| Reply::text(202, ""));
+    let service = start_artifacts(database, &receiver).await;
+    let image = |name: &str, digit| {
+        let mut pod = pod(name, &format!("registry.example.com/shop/{name}:1.6.0"), digit);
+        pod["podName"] = json!(format!("{name}-1"));
+        pod
+    };
+    let arrived = async |n: usize| {
+        let all = async || PATHS.iter().all(|path| bodies(&receiver, path).len() >= n);
+        eventually("the notifications arrive", all).await;
+    };
+    let attest = async |failures: u32| {
+        let data = json!({
+            "attestation_name": "unit", "artifact_fingerprint": digest('b'),
+            "junit_results": [{"name": "all", "total": 3, "failures": failures, "errors": 0, "skipped": 0}],
+        });
+        service.attest(ADMIN, "cart", "build-7", form(&data)).await.expect(201);
+    };
+    service.report(REPORTER, "prod", report(&[image("api", 'a')])).await.expect(201);
+    arrived(1).await;
+    service.report(REPORTER, "prod", report(&[image("api", 'a'), image("web", 'b')])).await.expect(201);
+    arrived(2).await;
+    // It stays non-compliant: for another reason, and with more pods.
+    attest(1).await;
+    let mut second = image("web", 'b');
+    second["podName"] = json!("web-2");
+    let pods = [image("api", 'a'), image("web", 'b'), second];
+    service.report(REPORTER, "prod", report(&pods)).await.expect(200);
+    attest(0).await;
+    // It was gone.
+    service.report(REPORTER, "prod", report(&[image("api", 'a')])).await.expect(201);
+    service.report(REPORTER, "prod", report(&pods)).await.expect(201);
+    arrived(3).await;
+    let both = [image("api", 'a'), image("web", 'b'), image("job", 'c')];
+    service.report(REPORTER, "prod", report(&both)).await.expect(201);
+    arrived(4).await;
+    let expected = [
+        "Untested image in prod: shop/api:1.6.0",
+        "Untested image in prod: shop/web:1.6.0",
+        "shop/web:1.6.0 in prod is not approved",
+        "Untested image in prod: shop/job:1.6.0",
+    ];
+    let told = |path: &str, pointer: &str| -> Vec<Value> {
+        bodies(&receiver, path).iter().map(|body| body.pointer(pointer).unwrap().clone()).collect()
+    };
+    assert_eq!(told("slack", "/blocks/0/text/text"), expected);
+    assert_eq!(told("teams", "/attachments/0/content/body/0/inlines/0/text"), expected);
+    assert_eq!(told("pagerduty", "/payload/summary"), expected);
+    assert_eq!(told("pagerduty", "/event_action"), ["trigger"; 4]);
+    let keys: BTreeSet<_> = told("pagerduty", "/dedup_key").iter().map(ToString::to_string).collect();
+    assert_eq!(keys.len(), 4);
+    assert_eq!(told("webhook", "/trigger"), ["ON_NON_COMPLIANT_ARTIFACT"; 4]);
+    assert_eq!(told("webhook", "/artifacts/0/fingerprint"), ['a', 'b', 'b', 'c'].map(digest));
+    // The list of events has the start of an artifact only.
+    let events = service.read("/environments/acme/prod/events?per_page=50").await;
+    let kinds: BTreeSet<_> = events.as_array().unwrap().iter().map(|event| event["type"].as_str()).collect();
+    let expected = ["changed", "environment-non-compliant", "exited", "started-non-compliant"];
+    assert_eq!(kinds, expected.map(Some).into());
+}
+
+async fn test_of_an_action_tells_which_targets_accept_it(database: Database) {
+    let failing = Arc::new(AtomicU16::new(500));
+    let status = Arc::clone(&failing);
+    let receiver = Server::start(move |request| match request.path.as_str() {
+        "/teams" => Reply::text(status.load(Ordering::Relaxed), "no"),
+        _ => Reply::text(202, ""),
+    });
+    let service = start_artifacts(database, &receiver).await;
+    let tested = service.program(ADMIN, "action test 7").await;
+    tested.expect(6, &["1 target of action 7 did not accept the test"]);
+    for line in ["s       SLACK      delivered", "t       TEAMS      not delivered: HTTP status 500"] {
+        assert!(tested.stdout.contains(line), "{tested:#?}");
+    }
+    assert_eq!(listed(&service, READER).await["is_failing"], true);
+    failing.store(200, Ordering::Relaxed);
+    let tested = service.program(ADMIN, "action test 7 -o json").await;
+    let results: Value = serde_json::from_str(&tested.expect(0, &[]).stdout).unwrap();
+    let teams = json!({"name": "t", "type": "TEAMS", "is_delivered": true, "error": null});
+    assert_eq!(results[2], teams);
+    assert_eq!(listed(&service, READER).await["is_failing"], false);
+    // A failed test is not retried.
+    assert_eq!(PATHS.map(|path| bodies(&receiver, path).len()), [2; 4]);
+    let headline = "test of an action of acme: nothing happened";
+    assert_eq!(bodies(&receiver, "slack")[0]["blocks"][0]["text"]["text"], headline);
+    let webhook = bodies(&receiver, "webhook").remove(0);
+    assert_eq!(webhook["trigger"], "ON_TEST");
+    assert_eq!((&webhook["organization"], &webhook["tested_by"]), (&json!("acme"), &json!("admin")));
+    let incident = &bodies(&receiver, "pagerduty")[0];
+    assert_eq!(
+        (&incident["event_action"], &incident["payload"]["severity"]),
+        (&json!("trigger"), &json!("info"))
+    );
+    let results = "SELECT COALESCE(last_error, 'sent') FROM notifications WHERE kind = 'ON_TEST'
+                   AND COALESCE(sent_at, dropped_at) IS NOT NULL ORDER BY 1";
+    let expected = [&["HTTP status 500"][..], &["sent"; 7]].concat();
+    assert_eq!(service.database.rows(results).await, expected);
+    let page = Browser::read_page(&service, "/ui/acme/actions/7").await;
+    assert_contains(&page, &["ON_TEST", "HTTP status 500"]);
+    let audit = service.get(ADMIN, "/audit/acme").await.expect(200).text;
+    assert!(audit.contains("tested the action 7"), "{audit}");
+    service.program(READER, "action test 7").await.expect(3, &["requires a token with role admin"]);
+    service.program(ADMIN, "action test 8").await.expect(4, &["action 8 not found"]);
+    service.program(ADMIN, "action test 0").await.expect(2, &[]);
+}
+
 async fn backlog_of_unresponsive_targets_does_not_delay_others(database: Database) {
     let (stalled, responsive) = (Server::start(|_| Reply::Stall), Server::start(|_| Reply::text(200, "")));
     let named = |name: &str, url: &str| {
@@ -743,6 +873,8 @@ crate::service::on_both!(
     concurrent_environments_and_senders_lose_no_event,
     future_timestamp_does_not_delay_notifications,
     target_gets_one_notification_at_a_time_from_all_replicas,
+    non_compliant_artifact_is_told_once_also_in_a_non_compliant_environment,
+    test_of_an_action_tells_which_targets_accept_it,
     closed_organization_has_no_waiting_notifications,
     removed_target_gets_no_further_notifications,
 );

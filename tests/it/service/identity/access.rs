@@ -132,6 +132,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/trails/{org}: approve, read, admin
     PATCH /api/v2/tags/{org}/env/{env_name}: admin
     PATCH /api/v2/tags/{org}/flow/{flow_name}: admin
+    POST /api/v2/actions/{org}/{action_number}/test: admin
     POST /api/v2/approvals/{org}/{flow_name}: approve, admin
     POST /api/v2/artifacts/{org}/{flow_name}/image-index: attest, admin
     POST /api/v2/artifacts/{org}/{flow_name}: attest, admin

@@ -271,6 +271,10 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (target("type: TEAMS, url: {file: x}, routingKey: {file: x}"), &["type TEAMS must not have routingKey"]),
         (target("type: PAGERDUTY"), &["targets[0]", "expected routingKey"]),
         (target("type: PAGERDUTY").replace("COMPLIANT_ENV", "CHECKPOINT"), &["silence", "got ON_CHECKPOINT"]),
+        (
+            target("type: PAGERDUTY").replace("COMPLIANT_ENV", "TEST"),
+            &["triggers", "ON_TEST is sent by `supercargo action test` only"],
+        ),
         ("generation: 1\nsmtp: {host: h, from: nobody}\norganizations: []".into(), &["smtp", "mail address"]),
         (
             "generation: 1\nsmtp: {host: h, from: a@b, tls: none, username: u, password: {file: p}}\norganizations: []".into(),

@@ -11,7 +11,7 @@ use crate::bootstrap::file;
 use crate::bootstrap::resolve::secret;
 use crate::bootstrap::resolve::value::{InvalidValue, unique};
 use crate::engine::notify::{Address, AddressBook, Smtp, SmtpTls};
-use model::{Channel, EnvironmentName, TargetKind};
+use model::{Channel, EnvironmentName, TargetKind, Trigger};
 use store::bootstrap::file::{Organization, Target};
 use store::environments::events::ALL_ENVIRONMENTS;
 
@@ -63,16 +63,22 @@ pub(crate) fn resolve(
         if triggers.is_empty() || triggers.len() < action.triggers.len() {
             return Err(at("triggers", "expected at least one, without duplicates"));
         }
+        if triggers.contains(&Trigger::Test) {
+            let why = format!("{} is sent by `supercargo action test` only", Trigger::Test);
+            return Err(at("triggers", &why));
+        }
         if !(1..=MAX_ENTRIES).contains(&action.targets.len()) {
             return Err(at("targets", "expected 1 to 100 targets"));
         }
         check_environments(&action.environments).map_err(|why| at("environments", &why))?;
         unique(&format!("{place}.targets"), action.targets.iter().map(|target| target.name.as_str()))?;
-        let other = action.triggers.iter().find(|trigger| trigger.condition().is_none());
+        let has_incident =
+            |trigger: &Trigger| trigger.condition().is_some() || *trigger == Trigger::NonCompliantArtifact;
+        let other = action.triggers.iter().find(|trigger| !has_incident(trigger));
         for (n, target) in action.targets.iter_mut().enumerate() {
             let wrong = |why| (format!("{place}.targets[{n}]"), why);
             if let Some(other) = other.filter(|_| target.kind == TargetKind::PagerDuty) {
-                let expected = "triggers about compliance or silence of environments";
+                let expected = "triggers about compliance or silence";
                 return Err(wrong(format!("a target of type PAGERDUTY: expected {expected}, got {other}")));
             }
             let address = resolve_target(target, path, book.smtp.is_some()).map_err(wrong)?;

@@ -10,6 +10,7 @@ mod http;
 mod message;
 mod payloads;
 pub mod signature;
+pub(crate) mod test;
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -31,7 +32,9 @@ use crate::outbound::GuardedClient;
 use model::TargetKind;
 use model::escape::Escaped;
 use model::retry::Backoff;
-use rules::notification::{ActionName, EventContent, Notification, SCHEMA_VERSION};
+use rules::notification::{
+    ActionName, CheckpointContent, EventContent, Notification, SCHEMA_VERSION, TestContent,
+};
 use runtime::error_causes;
 use store::notifications::outbox::{self, DueTarget, FailedAttempt, LeasedNotification, Recipients};
 
@@ -209,13 +212,7 @@ fn key(target: &DueTarget) -> TargetKey {
 
 /// Sends one notification and records the outcome. Returns whether it arrived.
 async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedNotification) -> bool {
-    let limits = app.limits.delivery;
-    let sent = async {
-        let (content, artifacts) = read(app, target, &leased).await?;
-        let sending = send(app, sender, target, &leased, &content, artifacts);
-        timeout(limits.timeout, sending).await.unwrap_or(Err(SendError::TimedOut(limits.timeout)))
-    };
-    let sent = sent.await;
+    let sent = read_and_send(app, sender, target, &leased).await;
     let has_arrived = sent.is_ok();
     let outcome = if has_arrived { "arrived" } else { "failed" };
     app.metrics.notification(target.kind, outcome);
@@ -224,6 +221,18 @@ async fn attempt(app: &App, sender: &Sender, target: &DueTarget, leased: LeasedN
         tracing::warn!("failed to record that a notification {outcome}: {}", error_causes::describe(&error));
     }
     has_arrived
+}
+
+async fn read_and_send(
+    app: &App,
+    sender: &Sender,
+    target: &DueTarget,
+    leased: &LeasedNotification,
+) -> Result<(), SendError> {
+    let limit = app.limits.delivery.timeout;
+    let (content, artifacts) = read(app, target, leased).await?;
+    let sending = send(app, sender, target, leased, &content, artifacts);
+    timeout(limit, sending).await.unwrap_or(Err(SendError::TimedOut(limit)))
 }
 
 /// The event as it is sent, with texts and owners, and the artifacts as people see them.
@@ -257,7 +266,10 @@ async fn send(
         EventContent::Environment(event) => {
             app.site.links.environment_page(&event.organization, &event.environment)
         }
-        EventContent::Checkpoint(event) => app.site.links.organization_page(&event.organization),
+        EventContent::Checkpoint(CheckpointContent { organization, .. })
+        | EventContent::Test(TestContent { organization, .. }) => {
+            app.site.links.organization_page(organization)
+        }
     };
     let notification = Notification {
         schema_version: SCHEMA_VERSION,

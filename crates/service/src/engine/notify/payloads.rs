@@ -100,17 +100,41 @@ fn card(message: &Message<'_>, listed: usize) -> Value {
     json!({"type": "message", "attachments": [attachment]})
 }
 
-/// An event of PagerDuty's Events API v2: it opens or resolves the incident of a condition of the environment. `None` for
-/// events of no condition.
+/// An event of PagerDuty's Events API v2: it opens or resolves the incident of a condition of the environment, or opens
+/// one about artifacts, or about a test. `None` for other events.
 pub(crate) fn pagerduty(message: &Message<'_>, routing_key: &str) -> Option<Value> {
-    let EventContent::Environment(event) = message.notification.content else { return None };
-    let [begin, end] = event.trigger.condition()?;
+    let id = &message.notification.id;
+    let event = match message.notification.content {
+        EventContent::Environment(event) => event,
+        EventContent::Checkpoint(_) => return None,
+        EventContent::Test(test) => {
+            return Some(json!({
+                "routing_key": routing_key,
+                "event_action": "trigger",
+                "dedup_key": format!("supercargo/{id}"),
+                "payload": {
+                    "summary": truncate(&message.notification.content.headline(), MAX_SUMMARY),
+                    "source": test.organization,
+                    "severity": "info",
+                },
+                "client": "supercargo",
+                "client_url": message.notification.html_url,
+            }));
+        }
+    };
     let (organization, environment) = (&event.organization, &event.environment);
-    let mut key = format!("supercargo/{organization}/{environment}/{begin}");
+    // Each event about artifacts is an incident of its own: an open one would hide the next artifact.
+    let (begin, mut key) = match event.trigger.condition() {
+        Some([begin, _]) => (begin, format!("supercargo/{organization}/{environment}/{begin}")),
+        None if event.trigger == Trigger::NonCompliantArtifact => {
+            (event.trigger, format!("supercargo/{organization}/{environment}/{id}"))
+        }
+        None => return None,
+    };
     if key.len() > MAX_KEY {
         key = Fingerprint::from_content(key.as_bytes()).to_string();
     }
-    if event.trigger == end {
+    if event.trigger != begin {
         return Some(json!({"routing_key": routing_key, "event_action": "resolve", "dedup_key": key}));
     }
     let links = message.artifacts.iter().flat_map(|artifact| &artifact.links);

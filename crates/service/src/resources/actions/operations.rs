@@ -7,11 +7,14 @@ use axum::http::Uri;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
+use crate::app::App;
 use crate::engine::notify::addresses::{Address, AddressBook};
+use crate::engine::notify::{self, test::TestedTarget};
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
-use crate::identity::access::{Admitted, Caller, Read};
+use crate::identity::access::{Administer, Admitted, Caller, Read};
 use crate::site::Site;
+use model::TargetKind;
 use model::access::Role;
 use store::notifications::actions::ListedAction;
 
@@ -74,6 +77,42 @@ pub(crate) async fn get_action(
     let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;
     add_addresses(&mut listed, &book, &caller, &organization);
     Ok(axum::Json(ActionDetails { listed, flows: None }))
+}
+
+/// A target of a tested action.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct TestResult {
+    name: String,
+    #[serde(rename = "type")]
+    kind: TargetKind,
+    /// Whether the target accepted the test.
+    is_delivered: bool,
+    /// Why it did not.
+    error: Option<String>,
+}
+
+/// Send a test to each target of an action, now and once. Not in the interface.
+#[utoipa::path(
+    post,
+    path = "/actions/{org}/{action_number}/test",
+    tag = "actions",
+    params(("action_number" = i64, Path, description = "Number of the action", minimum = 1)),
+    responses(
+        (status = 200, description = "The targets by name", body = Vec<TestResult>),
+        (status = 404, description = "No such action", body = ErrorBody),
+    ),
+)]
+pub(crate) async fn test_action(
+    State(app): State<App>,
+    Admitted { organization, rest: number, caller, .. }: Admitted<Administer, String>,
+    uri: Uri,
+) -> Result<axum::Json<Vec<TestResult>>, Problem> {
+    let number = Problem::number("action_number", &number)?;
+    Parameters::read(&uri, &[])?;
+    let tested = notify::test::send(&app, &caller, &organization, number).await?;
+    let result =
+        |TestedTarget { name, kind, error }| TestResult { name, kind, is_delivered: error.is_none(), error };
+    Ok(axum::Json(tested.into_iter().map(result).collect()))
 }
 
 /// Adds the addresses of the targets, which are credentials, for role `admin` only.

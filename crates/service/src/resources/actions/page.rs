@@ -17,6 +17,7 @@ use crate::layout::parts::urls::{self, EnvironmentLinks};
 use crate::layout::session::OrganizationPage;
 use crate::site::{PageSite, Site};
 use model::{Timestamp, Trigger};
+use rules::notification::{Content, EventContent};
 use store::AtMost;
 use store::environments::events::ALL_ENVIRONMENTS;
 use store::notifications::actions::PublicAddress;
@@ -171,6 +172,10 @@ fn meaning(trigger: Trigger) -> &'static str {
         Trigger::SilentEnvironment => "an environment becomes silent",
         Trigger::ReportingEnvironment => "a silent environment is reported again",
         Trigger::Checkpoint => "a checkpoint of the organization's log is written",
+        Trigger::NonCompliantArtifact => {
+            "an artifact starts that is not compliant, or a running one is no longer compliant"
+        }
+        Trigger::Test => "an administrator tests the action",
     }
 }
 
@@ -208,8 +213,12 @@ fn deliveries(site: &Site, organization: &str, deliveries: &AtMost<Delivery>) ->
     let rows = html! {
         @for delivery in &deliveries.listed {
             tr {
-                td { (timestamp(delivery.content.occurred_at)) }
-                td { (EnvironmentLinks { site, organization, environment: &delivery.content.environment }.link()) }
+                td { (timestamp(delivery.content.occurred_at())) }
+                td {
+                    @if let EventContent::Environment(Content { environment, .. }) = &delivery.content {
+                        (EnvironmentLinks { site, organization, environment }.link())
+                    }
+                }
                 td { (event(site, organization, delivery)) }
                 td { (text(&delivery.target)) @if delivery.is_closed { ", since removed" } }
                 td { (delivery.attempts) }
@@ -226,13 +235,16 @@ fn deliveries(site: &Site, organization: &str, deliveries: &AtMost<Delivery>) ->
 
 /// The trigger, the affected artifacts and the number of merged events.
 fn event(site: &Site, organization: &str, delivery: &Delivery) -> Markup {
-    let content = &delivery.content;
-    let more = content.artifacts_total.saturating_sub(content.artifacts.len().min(MAX_ARTIFACTS));
+    let (artifacts, total) = match &delivery.content {
+        EventContent::Environment(event) => (event.artifacts.as_slice(), event.artifacts_total),
+        EventContent::Checkpoint(_) | EventContent::Test(_) => (&[][..], 0),
+    };
+    let more = total.saturating_sub(artifacts.len().min(MAX_ARTIFACTS));
     html! {
-        code { (content.trigger) }
-        @if content.artifacts_total > 0 {
+        code { (delivery.content.trigger()) }
+        @if total > 0 {
             ul.plain {
-                @for artifact in content.artifacts.iter().take(MAX_ARTIFACTS) {
+                @for artifact in artifacts.iter().take(MAX_ARTIFACTS) {
                     li {
                         a href=(urls::artifact(site, organization, &artifact.fingerprint)) {
                             (text(&artifact.name))
