@@ -34,7 +34,7 @@ use runtime::logs::{self, Format, Prefix, Verbosity};
 
 /// Reports the images running in a Kubernetes cluster to a compliance service.
 #[derive(Debug, Parser)]
-#[command(name = "supercargo", version, about, after_help = AFTER_HELP)]
+#[command(name = "supercargo", version, after_help = AFTER_HELP)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

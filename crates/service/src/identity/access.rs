@@ -54,7 +54,7 @@ impl Caller {
         let environment = environment.map(EnvironmentName::as_str);
         let permitted = self.role.permits(&self.scope, Operation::Approve(flow.as_str()));
         let permitted = permitted.and_then(|()| self.role.permits_approval_for(&self.scope, environment));
-        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, &denial))
     }
 
     pub(crate) fn authorize_creation(
@@ -64,24 +64,24 @@ impl Caller {
     ) -> Result<(), Problem> {
         let permitted = self.role.permits(&self.scope, Operation::Report(name.as_str()));
         let permitted = permitted.and_then(|()| self.role.permits_creation(self.can_create));
-        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, &denial))
     }
 
     pub(crate) fn authorize_flow(&self, organization: &str, name: &FlowName) -> Result<(), Problem> {
         let permitted = self.role.permits(&self.scope, Operation::Attest(name.as_str()));
-        permitted.map_err(|denial| deny(&self.name, self.role, organization, denial))
+        permitted.map_err(|denial| deny(&self.name, self.role, organization, &denial))
     }
 }
 
 /// Logs why a token was denied. Its client gets the same reason.
-fn deny(token: &str, role: Role, organization: &str, denial: Denial) -> Problem {
+fn deny(token: &str, role: Role, organization: &str, denial: &Denial) -> Problem {
     let (name, role) = (Escaped(token).to_string(), role.as_str());
     tracing::info!(
         token = name,
         role,
         "denied: token \"{name}\" of {organization} has role {role}: {denial}"
     );
-    Problem::forbidden(&denial)
+    Problem::forbidden(denial)
 }
 
 /// The organization of a valid token.
@@ -279,7 +279,7 @@ async fn admit(
         _ => Err(Denial::Organization),
     };
     if let Err(denial) = permitted {
-        return Err(deny(&token.name, token.role, &token.organization, denial));
+        return Err(deny(&token.name, token.role, &token.organization, &denial));
     }
     let mut permits = vec![run(app, organization)?];
     if operation.is_read() {
