@@ -7,7 +7,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::json;
 use crate::database::transaction::{execute, fetch_all, insert};
 use crate::environments::events::first_environment;
-use crate::notifications::outbox::{DueTarget, LeasedNotification};
+use crate::notifications::outbox::{DueTarget, LeasedNotification, Recipients};
 use crate::{Error, Transaction};
 use model::Timestamp;
 use rules::notification::EventContent;
@@ -52,6 +52,7 @@ pub async fn insert_notifications(
         content: content.clone(),
         attempts: 1,
         merged_events: 0,
+        recipients: Recipients::default(),
     });
     let leased: Vec<_> = leased.collect();
     insert!(

@@ -228,7 +228,7 @@ async fn read_and_send(
     sender: &Sender,
     target: &DueTarget,
     leased: &LeasedNotification,
-) -> Result<(), SendError> {
+) -> Result<Recipients, SendError> {
     let limit = app.limits.delivery.timeout;
     let (content, artifacts) = read(app, target, leased).await?;
     let sending = send(app, sender, target, leased, &content, artifacts);
@@ -311,6 +311,12 @@ async fn send(
     Ok(Recipients::new())
 }
 
+/// The recipients of a mail that the server refused, as an error.
+fn refusal(recipients: &Recipients) -> Option<String> {
+    let refused = Some(message::refusals(recipients)).filter(|refused| !refused.is_empty());
+    refused.map(|refused| Escaped(&format!("the mail server refused {refused}")).to_string())
+}
+
 async fn record(
     app: &App,
     target: &DueTarget,
@@ -321,9 +327,7 @@ async fn record(
     let what = format!("{} of action {} of {}", target.name, target.action, target.organization);
     match sent {
         Ok(recipients) => {
-            let refused = Some(message::refusals(&recipients)).filter(|refused| !refused.is_empty());
-            let refused =
-                refused.map(|refused| Escaped(&format!("the mail server refused {refused}")).to_string());
+            let refused = refusal(&recipients);
             if let Some(refused) = &refused {
                 tracing::warn!(notification = %leased.id, "sent notification {} to {what}, but {refused}", leased.id);
             }

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::app::App;
 use crate::engine::audit::Audit;
-use crate::engine::notify::{Sender, read_and_send};
+use crate::engine::notify::{Sender, read_and_send, refusal};
 use crate::http::problem::Problem;
 use crate::identity::access::Caller;
 use model::{TargetKind, Trigger};
@@ -68,10 +68,13 @@ async fn attempt(
 ) -> Result<TestedTarget, Problem> {
     let sent = read_and_send(app, &sender, &target, &leased).await;
     app.metrics.notification(target.kind, if sent.is_ok() { "arrived" } else { "failed" });
-    let error = sent.err().map(|error| error_causes::describe(&error));
+    let error = match &sent {
+        Ok(recipients) => refusal(recipients),
+        Err(error) => Some(error_causes::describe(error)),
+    };
     let mut transaction = app.site.store.write().await?;
     match &error {
-        None => outbox::record_sent(&mut transaction, &leased, app.site.now()).await?,
+        None => outbox::record_sent(&mut transaction, &leased, None, app.site.now()).await?,
         Some(error) => {
             test_messages::record_failure(&mut transaction, &leased, error, app.site.now()).await?;
         }
