@@ -14,11 +14,12 @@ use rules::notification::{Cause, CauseKind, Content, EventContent};
 use store::Error;
 use store::environments::events::NewEvent;
 use store::environments::reports::IfLocked;
-use store::environments::silence::SilenceChange;
+use store::environments::silence::{MAX_CHANGES, SilenceChange};
 
 pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     let mut ticks = Ticks::new(app.limits.silence_interval);
     let mut failures = TaskFailures::new("check declared environments for silence", REMINDER_INTERVAL);
+    let mut defects = TaskFailures::new("record the silence of an environment", REMINDER_INTERVAL);
     // The service accepted no report before its start, nor while the database was unavailable.
     let mut listening_since = app.site.now();
     loop {
@@ -26,7 +27,7 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             () = shutdown.cancelled() => return,
             () = ticks.tick() => {}
         }
-        let checked = check(&app, listening_since).await;
+        let checked = check(&app, listening_since, &mut defects).await;
         failures.log(&checked);
         if checked.is_err() {
             listening_since = app.site.now();
@@ -34,23 +35,45 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
     }
 }
 
-async fn check(app: &App, listening_since: Timestamp) -> Result<(), Error> {
+/// Fails if the database is not available. An environment that fails is logged, and does not stop the others.
+async fn check(app: &App, listening_since: Timestamp, defects: &mut TaskFailures) -> Result<(), Error> {
     let (now, default) = (app.site.now(), app.site.silent_after);
-    let changes = store::environments::silence::changes(
-        &mut app.site.store.read().await?,
-        now,
-        default,
-        listening_since,
-    )
-    .await?;
-    for change in changes {
-        // One transaction for each, which locks one environment, so that evaluations cannot deadlock with it.
-        record(app, &change, now).await?;
+    let mut last: Option<SilenceChange> = None;
+    let mut recorded = Ok(());
+    loop {
+        let changes = store::environments::silence::changes(
+            &mut app.site.store.read().await?,
+            now,
+            default,
+            listening_since,
+            last.as_ref(),
+        )
+        .await?;
+        for change in &changes {
+            // One transaction for each, which locks one environment, so that evaluations cannot deadlock with it.
+            let Err(error) = record(app, change, now).await else { continue };
+            if matches!(error, Error::Unavailable(_)) {
+                // The whole database, or only a row that is locked for too long.
+                require_writable(app).await?;
+            }
+            recorded = Err(error);
+        }
+        if changes.len() < MAX_CHANGES {
+            break;
+        }
+        last = changes.into_iter().next_back();
     }
+    defects.log(&recorded);
     let environments =
         store::environments::silence::declared(&mut app.site.store.read().await?, MAX_ENVIRONMENTS).await?;
     app.metrics.set_environments(environments);
     Ok(())
+}
+
+async fn require_writable(app: &App) -> Result<(), Error> {
+    let mut transaction = app.site.store.write().await?;
+    Task::Silence.lease(app, &mut transaction).await?;
+    transaction.commit().await
 }
 
 async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(), Error> {

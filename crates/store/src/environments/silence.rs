@@ -36,7 +36,7 @@ pub struct SilenceChange {
 }
 
 /// Maximum number of changes that are read at a time.
-const MAX_CHANGES: i64 = 100;
+pub const MAX_CHANGES: usize = 100;
 
 /// The first declared environments of open organizations; organizations alternate.
 pub async fn declared(transaction: &mut Transaction, limit: i64) -> Result<Vec<DeclaredEnvironment>, Error> {
@@ -51,7 +51,7 @@ pub async fn declared(transaction: &mut Transaction, limit: i64) -> Result<Vec<D
     Ok(fetch_all!(transaction, SELECT, limit))
 }
 
-/// The declared environments whose silence began or ended. `silent_after` is the service's default. No silence begins
+/// The next declared environments after `last`, by organization and name, whose silence began or ended. `silent_after` is the service's default. No silence begins
 /// until the service has been able to receive reports, `since` then, for as long. Silence ends only after another
 /// report: the clock of a replica may be behind that of the replica that recorded the silence.
 pub async fn changes(
@@ -59,17 +59,20 @@ pub async fn changes(
     now: Timestamp,
     silent_after: Duration,
     since: Timestamp,
+    last: Option<&SilenceChange>,
 ) -> Result<Vec<SilenceChange>, Error> {
     const SELECT: &str = "
         SELECT e.organization, e.name, COALESCE(e.last_report_at, e.created_at) AS last_at, e.silent_since
         FROM environments e JOIN organizations o ON o.name = e.organization
-        WHERE e.is_declared AND o.closed_at IS NULL
+        WHERE e.is_declared AND o.closed_at IS NULL AND (e.organization, e.name) > ($5, $6)
           AND (e.silent_since IS NULL AND $1 - $3 > COALESCE(e.silent_after, $2)
                  AND ABS($1 - COALESCE(e.last_report_at, e.created_at)) > COALESCE(e.silent_after, $2)
                OR e.silent_since <> e.last_report_at
                  AND ABS($1 - e.last_report_at) <= COALESCE(e.silent_after, $2))
         ORDER BY e.organization, e.name LIMIT $4";
-    Ok(fetch_all!(transaction, SELECT, now, micros(silent_after), since, MAX_CHANGES))
+    let (organization, name) = last.map_or(("", ""), |last| (last.organization.as_str(), last.name.as_str()));
+    let limit = i64::try_from(MAX_CHANGES).unwrap_or(i64::MAX);
+    Ok(fetch_all!(transaction, SELECT, now, micros(silent_after), since, limit, organization, name))
 }
 
 /// Records a change of a locked environment, and its event. `None` if another replica has recorded it, or the

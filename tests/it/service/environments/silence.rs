@@ -147,6 +147,40 @@ async fn silence_is_told_once_by_replicas_and_after_restarts(database: Database)
     assert_eq!(service.database.rows(recorded).await, ["4"]);
 }
 
+/// A trigger that rejects the silence of the environments `bad-*`, as a defect would.
+fn reject_silence(database: &Database) -> &'static str {
+    if database.is_postgres() {
+        "CREATE FUNCTION defect() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'defect'; END $$;
+         CREATE TRIGGER defect BEFORE UPDATE OF silent_since ON environments FOR EACH ROW
+         WHEN (NEW.name LIKE 'bad-%') EXECUTE FUNCTION defect()"
+    } else {
+        "CREATE TRIGGER defect BEFORE UPDATE OF silent_since ON environments WHEN NEW.name LIKE 'bad-%'
+         BEGIN SELECT RAISE(ABORT, 'defect'); END"
+    }
+}
+
+async fn environments_whose_check_fails_hide_no_other_silence(database: Database) {
+    const FAILING: usize = 110;
+    let receiver = Server::start(|_| Reply::text(204, ""));
+    let clock = Clock::default();
+    let at = |minutes: u64| clock.set_back(Duration::from_mins(60 - minutes));
+    at(0);
+    let mut options = options(&clock, &receiver);
+    let bad = (0..FAILING).map(|n| format!("      - {{name: bad-{n}, silentAfter: 1m}}\n"));
+    options.bootstrap = MORE.replace("    actions:", &format!("{}    actions:", bad.collect::<String>()));
+    options.bootstrap = bootstrap(1, &options.bootstrap);
+    let service = TestService::start_with(database, options).await;
+    service.database.execute(reject_silence(&service.database)).await;
+    // Failures of the others do not restart the time after which `prod` is silent.
+    at(5);
+    let told = async || told(&receiver).iter().map(|event| event["environment"].clone()).collect::<Vec<_>>();
+    let is_checked = async || service.metrics().await.contains("environment=\"idle\"");
+    eventually("the environments are checked", is_checked).await;
+    assert_eq!(told().await, [] as [Value; 0]);
+    at(11);
+    eventually("the silence is told", async || told().await == [json!("prod")]).await;
+}
+
 async fn environments_above_the_limit_are_counted_and_organizations_alternate(database: Database) {
     let receiver = Server::start(|_| Reply::text(204, ""));
     let service = TestService::start_with(database, options(&Clock::default(), &receiver)).await;
@@ -163,5 +197,8 @@ async fn environments_above_the_limit_are_counted_and_organizations_alternate(da
     assert!(metrics.contains("environment=\"theirs\""));
 }
 
-crate::service::on_both!(silence_is_told_once_by_replicas_and_after_restarts);
+crate::service::on_both!(
+    silence_is_told_once_by_replicas_and_after_restarts,
+    environments_whose_check_fails_hide_no_other_silence,
+);
 crate::service::on_sqlite!(environments_above_the_limit_are_counted_and_organizations_alternate);
