@@ -88,7 +88,7 @@ impl App {
         Self(Arc::new(Parts {
             replica_site: replica.map(|replica| site.with_store(replica)),
             site,
-            replica: Uuid::now_v7(),
+            replica: store::new_id(),
             limits: *limits,
             metrics: Metrics::new(),
             limiter: AuthenticationLimiter::new(limits),

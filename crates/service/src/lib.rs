@@ -26,7 +26,7 @@ pub use maintenance::random;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ipnet::IpNet;
 use tokio::net::TcpListener;
@@ -73,6 +73,9 @@ pub struct Setup {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// Responses and identifiers cannot express the time.
+    #[error("the clock is before 1970: set it")]
+    Clock,
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
@@ -116,6 +119,9 @@ impl Service {
     ///
     /// Returns [`StartError`] if a step fails.
     pub async fn start(setup: Setup) -> Result<Self, StartError> {
+        if SystemTime::now() < SystemTime::UNIX_EPOCH {
+            return Err(StartError::Clock);
+        }
         let listener = listener::listen(setup.listen, " (--listen, SUPERCARGO_LISTEN)").await?;
         let by = " (--admin-listen, SUPERCARGO_ADMIN_LISTEN)";
         let admin = listener::listen(setup.admin_listen, by).await?;

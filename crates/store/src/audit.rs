@@ -3,7 +3,6 @@
 //! Entries are written in the transaction that makes the changes.
 
 use serde::Serialize;
-use sqlx::types::Uuid;
 
 use crate::attestations::TimeRange;
 use crate::database::rows::Id;
@@ -33,7 +32,7 @@ pub async fn insert(
     changes: &[(String, String)],
     at: Timestamp,
 ) -> Result<(), Error> {
-    let changes: Vec<_> = changes.iter().map(|change| (Uuid::now_v7(), change)).collect();
+    let changes: Vec<_> = changes.iter().map(|change| (crate::new_id(), change)).collect();
     insert!(transaction, "INSERT INTO audit (organization, id, at, actor, change) ", "", &changes, |values,
                                                                                                     (
         id,

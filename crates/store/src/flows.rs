@@ -281,7 +281,7 @@ pub(crate) async fn insert_template(
         VALUES ($1, $2, $3,
                 COALESCE((SELECT MAX(version) FROM flow_templates WHERE organization = $2 AND flow = $3), 0) + 1,
                 $4, $5, $6, $7)";
-    let (id, hash) = (Uuid::now_v7(), Fingerprint::from_content(content.as_bytes()));
+    let (id, hash) = (crate::new_id(), Fingerprint::from_content(content.as_bytes()));
     execute!(transaction, INSERT, id, organization, flow, content, hash, now, closed_at);
     transaction.log().row(organization, Kind::Template, id);
     if closed_at.is_some() {

@@ -5,8 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::types::Uuid;
-
 use crate::database::from_row::all_from_rows;
 use crate::database::transaction::{MAX_STATEMENT_ROWS, execute, fetch_scalar, insert, on};
 use crate::{Error, Transaction};
@@ -43,7 +41,7 @@ pub async fn insert(
                             WHERE n.organization = $1 AND n.flow = $2
                               AND n.fingerprint = image_manifests.fingerprint
                             ORDER BY n.created_at DESC LIMIT 1 OFFSET $4)";
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     let inserted = execute!(transaction, INSERT, id, organization, index.fingerprint, flow, reported_by, at);
     if inserted == 0 {
         return Ok(false);

@@ -37,6 +37,7 @@ pub mod trails;
 
 pub use database::connect::{PoolSizes, Store};
 pub use database::error::Error;
+pub use database::id::new_id;
 pub use database::leases;
 pub use database::row_limit::AtMost;
 pub use database::rows::Id;

@@ -154,7 +154,7 @@ async fn insert(
         RETURNING id, url";
     let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
     Ok(on!(transaction, |connection| {
-        let upsert = sqlx::query(UPSERT).bind(Uuid::now_v7()).bind(new.organization);
+        let upsert = sqlx::query(UPSERT).bind(crate::new_id()).bind(new.organization);
         let upsert = upsert.bind(key).bind(named.name.as_str());
         let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
         let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());

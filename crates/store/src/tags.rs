@@ -75,7 +75,7 @@ pub async fn change(
         }
     }
     for (tag, value) in set {
-        execute!(transaction, insert, Uuid::now_v7(), organization, name, tag, value, now);
+        execute!(transaction, insert, crate::new_id(), organization, name, tag, value, now);
         total += 1;
         changes.push(format!("set the tag {tag}={value}"));
     }

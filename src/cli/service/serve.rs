@@ -247,7 +247,7 @@ impl From<StartError> for Failure {
                 | BootstrapError::Outdated { .. }
                 | BootstrapError::NumberConflict { .. },
             ) => Exit::Usage,
-            StartError::Address(_) => Exit::Unexpected,
+            StartError::Clock | StartError::Address(_) => Exit::Unexpected,
         };
         let hint = match &error {
             StartError::Empty => Some("set --bootstrap FILE; examples/bootstrap.yaml is an example"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
+use reqwest::Method;
 use serde_json::json;
 use service::Clock;
 
@@ -133,9 +134,38 @@ async fn records_of_an_environment_get_different_times_from_a_clock_behind(datab
     log(&service, &["verify"]).await.expect(0, &[]);
 }
 
+async fn clock_that_is_set_before_1970_fails_no_request(database: Database) {
+    let clock = Clock::default();
+    let hand = clock.clone();
+    let service = TestService::start_with(database, Options { clock, ..Options::default() }).await;
+    hand.set_back(100 * 365 * DAY);
+    service.report(ADMIN, "prod", report_of('a')).await.expect(201);
+    service.report(ADMIN, "prod", report_of('b')).await.expect(201);
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('b'), "repo_info": {"name": "acme/cart"},
+        "junit_results": [{"name": "s", "failures": 0, "errors": 0, "total": 1}],
+    });
+    service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    let approve = json!({"artifact_fingerprint": digest('b'), "approvals": [{"state": "APPROVED"}]});
+    let request = service.request(Method::POST, ADMIN, "/approvals/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(approve.to_string());
+    Response::from_request(request).await.expect(201);
+    for path in [
+        "/trails/acme",
+        "/approvals/acme/cart/1",
+        "/environments/acme/prod/events",
+        "/snapshots/acme/prod/-1",
+    ] {
+        service.get(READER, path).await.expect(200);
+    }
+    assert_ordered(&service.database, 2, 0).await;
+    log(&service, &["verify"]).await.expect(0, &[]);
+}
+
 on_both!(
     clock_changes_keep_records_ordered,
     records_of_an_environment_get_different_times_from_a_clock_behind,
+    clock_that_is_set_before_1970_fails_no_request,
 );
 
 /// The clock of processes under libfaketime.
@@ -226,4 +256,16 @@ async fn service_records_stay_ordered_despite_clock_changes() {
     Response::from_request(list).await.expect(200);
     serve.signal(Signal::SIGTERM);
     assert_eq!(serve.wait().0, Some(0));
+}
+
+#[test]
+#[ignore = "needs libfaketime: SUPERCARGO_TEST_FAKETIME=…/libfaketime.so.1"]
+fn service_with_a_clock_before_1970_does_not_start() {
+    let (database, folder) = (Database::sqlite(), folder(&bootstrap(1, "")));
+    let clock = FakeClock::new(folder.path());
+    clock.set("-70y");
+    let output = process::command(&folder, &database.url()).envs(clock.variables()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("the clock is before 1970: set it"), "{stderr}");
+    assert_eq!(output.status.code(), Some(1));
 }

@@ -2,7 +2,6 @@
 
 use axum::extract::Request;
 use axum::http::{self, HeaderName, HeaderValue};
-use sqlx::types::Uuid;
 use tower_http::request_id::{MakeRequestId, RequestId};
 
 /// The header of requests and responses.
@@ -17,7 +16,7 @@ pub(crate) struct NewId;
 
 impl MakeRequestId for NewId {
     fn make_request_id<B>(&mut self, _: &http::Request<B>) -> Option<RequestId> {
-        HeaderValue::try_from(Uuid::now_v7().to_string()).ok().map(RequestId::new)
+        HeaderValue::try_from(store::new_id().to_string()).ok().map(RequestId::new)
     }
 }
 

@@ -21,10 +21,11 @@ impl Clock {
         self.behind_micros.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
+    /// Not before 1970: stored times and times in tokens cannot be earlier.
     pub(crate) fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let behind = Duration::from_micros(self.behind_micros.load(Ordering::Relaxed));
-        Timestamp::EPOCH.later(since).earlier(behind)
+        Timestamp::EPOCH.later(since).earlier(behind).max(Timestamp::EPOCH)
     }
 }
 
@@ -39,6 +40,8 @@ mod tests {
         clock.set_back(Duration::from_hours(1));
         let behind = of_app.now().distance(real.now());
         assert!(behind >= Duration::from_mins(59), "{behind:?}");
+        clock.set_back(Duration::from_hours(24 * 365 * 100));
+        assert_eq!(clock.now(), Timestamp::EPOCH);
         clock.set_back(Duration::ZERO);
         let apart = [&of_app, &clock].map(|clock| clock.now().distance(real.now()));
         assert!(apart.iter().all(|apart| *apart < Duration::from_mins(1)), "{apart:?}");

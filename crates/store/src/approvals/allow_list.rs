@@ -56,7 +56,7 @@ pub async fn allow(
         transaction.log().row(organization, Kind::AllowanceEnd, replaced.id);
     }
     let NewAllowance { artifact, reason, author } = new;
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     execute!(transaction, INSERT, id, organization, environment, artifact, reason, author, now, false);
     transaction.log().row(organization, Kind::Allowance, id);
     Ok(())

@@ -273,7 +273,7 @@ pub async fn insert(
         INSERT INTO approvals (id, organization, flow, number, target, environment, state, content, created_by,
                                created_at, modified_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    let (id, content) = (Uuid::now_v7(), json(&approval.content)?);
+    let (id, content) = (crate::new_id(), json(&approval.content)?);
     let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
     let NewApproval { number, target, state, .. } = approval;
     execute!(

@@ -63,7 +63,7 @@ impl Reconciliation<'_> {
         execute!(
             self.transaction,
             INSERT,
-            Uuid::now_v7(),
+            crate::new_id(),
             self.organization,
             action.number,
             action.name.as_str(),
@@ -117,7 +117,7 @@ impl Reconciliation<'_> {
         }
         is_changed |= !declared.is_empty();
         for Target { name, kind, address, .. } in declared.into_values() {
-            let (id, address) = (Uuid::now_v7(), json(address)?);
+            let (id, address) = (crate::new_id(), json(address)?);
             let (organization, name) = (self.organization, name.as_str());
             execute!(self.transaction, INSERT, id, organization, action, name, kind, address, self.now);
         }

@@ -73,7 +73,7 @@ impl Reconciliation<'_> {
             environments,
             |values, environment| {
                 let Environment { name, silent_after, min_artifacts, max_drop, forbid_exclusion, .. } = environment;
-                values.push_bind(Uuid::now_v7()).push_bind(self.organization).push_bind(name.as_str());
+                values.push_bind(crate::new_id()).push_bind(self.organization).push_bind(name.as_str());
                 values.push_bind(self.now).push_bind(*silent_after);
                 values.push_bind(min_artifacts.map(i64::from)).push_bind(max_drop.map(i64::from));
                 values.push_bind(*forbid_exclusion).push_bind(true).push_bind(0_i64);
@@ -173,7 +173,7 @@ impl Reconciliation<'_> {
             execute!(
                 self.transaction,
                 INSERT,
-                Uuid::now_v7(),
+                crate::new_id(),
                 self.organization,
                 &environment,
                 artifact,

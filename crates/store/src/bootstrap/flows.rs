@@ -57,7 +57,7 @@ impl Reconciliation<'_> {
             self.record(format!("the flow {flow} owns nothing"));
         }
         for (flow, content) in inserted {
-            let id = Uuid::now_v7();
+            let id = crate::new_id();
             execute!(self.transaction, INSERT, id, self.organization, &flow, &content, self.now);
             self.record(format!("the flow {flow} owns {content}"));
         }
@@ -83,7 +83,7 @@ impl Reconciliation<'_> {
             self.record(format!("the tag {tag}={value} of the flow {flow} was removed"));
         }
         for ((flow, tag), value) in inserted {
-            let id = Uuid::now_v7();
+            let id = crate::new_id();
             execute!(self.transaction, INSERT, id, self.organization, &flow, &tag, &value, self.now);
             self.record(format!("the tag {tag}={value} of the flow {flow} was added"));
         }

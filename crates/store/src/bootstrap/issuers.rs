@@ -1,7 +1,5 @@
 //! Reconciles issuers. A changed issuer gets a new row, so that the content of a row never changes.
 
-use sqlx::types::Uuid;
-
 use crate::Error;
 use crate::bootstrap::file::{self, unresolved};
 use crate::bootstrap::{Difference, Reconciliation};
@@ -56,7 +54,7 @@ impl Reconciliation<'_> {
             self.record(format!("the {} was removed", describe(issuer)));
         }
         for issuer in inserted.values() {
-            let (id, content) = (Uuid::now_v7(), json(issuer)?);
+            let (id, content) = (crate::new_id(), json(issuer)?);
             execute!(self.transaction, INSERT, id, self.organization, &issuer.url, &content, self.now);
             self.record(format!("the {} was added", describe(issuer)));
         }

@@ -9,6 +9,7 @@ pub(crate) mod columns;
 pub(crate) mod connect;
 pub(crate) mod error;
 pub(crate) mod from_row;
+pub(crate) mod id;
 pub mod leases;
 pub(crate) mod like_pattern;
 pub(crate) mod migrations;

@@ -54,7 +54,7 @@ pub async fn insert(
             || targets.iter().any(|target| target.matches(&event.content))
     };
     let events = events.iter().filter(is_recorded);
-    let rows = events.map(|event| Ok((Uuid::now_v7(), event, json(&event.content)?)));
+    let rows = events.map(|event| Ok((crate::new_id(), event, json(&event.content)?)));
     let events = rows.collect::<Result<Vec<_>, Error>>()?;
     insert!(
         transaction,

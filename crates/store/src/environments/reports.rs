@@ -194,7 +194,7 @@ pub async fn create(
     token: Fingerprint,
     now: Timestamp,
 ) -> Result<LockedEnvironment, Error> {
-    execute!(transaction, CREATE, Uuid::now_v7(), organization, name, now, token);
+    execute!(transaction, CREATE, crate::new_id(), organization, name, now, token);
     let created = lock(transaction, organization, name, IfLocked::Wait).await?;
     created.ok_or(Error::Unreadable("an environment"))
 }

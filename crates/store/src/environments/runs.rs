@@ -84,7 +84,7 @@ pub async fn start_pods(
         "",
         pods,
         |values, pod| {
-            values.push_bind(organization).push_bind(Uuid::now_v7()).push_bind(environment);
+            values.push_bind(organization).push_bind(crate::new_id()).push_bind(environment);
             values.push_bind(&*pod.namespace);
             values.push_bind(&*pod.name).push_bind(pod.created_at.micros());
             values.push_bind(pod.workload.bytes().as_slice()).push_bind(received.at.micros());

@@ -205,7 +205,7 @@ pub async fn insert(
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     let last: i64 = fetch_scalar!(transaction, LAST, organization, new.name);
     close(transaction, organization, new.name, at).await?;
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     on!(transaction, |connection| {
         let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(new.name);
         let insert = insert.bind(last + 1).bind(new.description).bind(new.comment).bind(new.content);
@@ -268,7 +268,7 @@ pub async fn attach(
     by: &str,
     at: Timestamp,
 ) -> Result<(), Error> {
-    let new: Vec<_> = attached.iter().map(|pair| (Uuid::now_v7(), pair)).collect();
+    let new: Vec<_> = attached.iter().map(|pair| (crate::new_id(), pair)).collect();
     insert!(
         transaction,
         "INSERT INTO policy_attachments (organization, id, environment, policy, is_declared, attached_by, attached_at) ",

@@ -52,7 +52,7 @@ pub(crate) async fn insert(transaction: &mut Transaction, token: &Token) -> Resu
         INSERT INTO tokens
             (id, organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     execute!(
         transaction,
         INSERT,

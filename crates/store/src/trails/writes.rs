@@ -71,7 +71,7 @@ pub async fn upsert(transaction: &mut Transaction, new: NewTrail<'_>, at: Timest
             template = COALESCE(excluded.template, trails.template)
         RETURNING id";
     let id: Uuid = on!(transaction, |connection| {
-        let upsert = sqlx::query_scalar(UPSERT).bind(Uuid::now_v7()).bind(new.organization).bind(new.flow);
+        let upsert = sqlx::query_scalar(UPSERT).bind(crate::new_id()).bind(new.organization).bind(new.flow);
         let upsert = upsert.bind(new.name).bind(at.micros()).bind(new.reported_by);
         let upsert = upsert.bind(new.token.bytes().as_slice()).bind(new.description.map(Text::as_str));
         let upsert = upsert.bind(new.origin_url.map(UrlText::as_str));
