@@ -101,8 +101,19 @@ pub enum Code {
         /// Whether approvals by authors do not count.
         not_author: bool,
     },
-    /// Approvals by authors do not count, but no commit of the artifact is known.
+    /// Approvals by authors do not count, but no author is known.
     UnknownAuthor,
+    /// Approvals by authors do not count, but attestations name several authors.
+    ConflictingAuthors {
+        /// The author that the first attestation names.
+        author: String,
+        /// Its flow.
+        author_flow: String,
+        /// The author that another one names.
+        other_author: String,
+        /// Its flow.
+        other_flow: String,
+    },
     /// The condition of the rule cannot be evaluated: the rule applies.
     FailedCondition {
         /// The problem.
@@ -216,6 +227,9 @@ impl Reason {
                 }
             }
             Code::UnknownAuthor => "not approved: the author of the commit is unknown".to_owned(),
+            Code::ConflictingAuthors { author, author_flow, other_author, other_flow } => format!(
+                "not approved: the author of the commit is {author} in the flow {author_flow}, but {other_author} in the flow {other_flow}"
+            ),
             Code::FailedCondition { problem } => format!("the attestation rule applies: {problem}{flow}"),
             Code::Allowed { author, comment, until } => {
                 let until = until.map(|until| format!(" until {until}")).unwrap_or_default();

@@ -645,6 +645,23 @@ CREATE TABLE latest_attestations (
 
 CREATE INDEX latest_attestations_of_trail ON latest_attestations (organization, trail);
 
+-- The authors of commits that flows name for artifacts: each with the first attestation or report that does.
+CREATE TABLE artifact_authors (
+    organization TEXT NOT NULL,
+    fingerprint BYTEA NOT NULL,
+    flow TEXT NOT NULL,
+    -- Hash of the names.
+    author BYTEA NOT NULL,
+    -- NULL: the report does.
+    attestation UUID,
+    -- The report that names the author, or that linked the artifact to the attestation; NULL: the attestation did.
+    report UUID,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (organization, fingerprint, flow, author),
+    FOREIGN KEY (organization, attestation) REFERENCES attestations (organization, id),
+    FOREIGN KEY (organization, report) REFERENCES reported_artifacts (organization, id)
+);
+
 -- The artifacts of each flow, from their first attestation or report on.
 CREATE TABLE flow_artifacts (
     organization TEXT NOT NULL,
@@ -661,7 +678,7 @@ CREATE TABLE flow_artifacts (
     FOREIGN KEY (organization, report) REFERENCES reported_artifacts (organization, id)
 );
 
-CREATE INDEX flow_artifacts_of_artifact ON flow_artifacts (organization, fingerprint);
+CREATE INDEX flow_artifacts_of_artifact ON flow_artifacts (organization, fingerprint, flow, created_at);
 CREATE INDEX flow_artifacts_newest ON flow_artifacts (organization, flow, created_at DESC, fingerprint);
 
 -- Image indexes and the manifests that they list: an index and a manifest are digests of one image.

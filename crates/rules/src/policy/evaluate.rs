@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Policy;
+use super::authorship::{Author, NamedAuthor, is_same_person};
 use super::expression::EvaluationError;
 use super::facts::{AttestationEvidence, Evidence, Facts, FlowEvidence};
 use super::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
@@ -245,11 +246,18 @@ impl ApprovalRule {
         }
         let approved = persons.len();
         if self.not_author {
-            let authors = &facts.evidence.authors;
-            if authors.is_empty() && approved > 0 {
-                return Evaluated::single(Outcome::NotSatisfied, Code::UnknownAuthor);
-            }
-            let is_author = |name: &&str| authors.iter().any(|author| is_same(author, name));
+            let author = facts.evidence.authorship.author();
+            let names = match &author {
+                Author::Unknown if approved > 0 => {
+                    return Evaluated::single(Outcome::NotSatisfied, Code::UnknownAuthor);
+                }
+                Author::Conflicting(one, other) if approved > 0 => {
+                    return Evaluated::single(Outcome::NotSatisfied, conflict(one, other));
+                }
+                Author::Known(names) => names.as_slice(),
+                Author::Unknown | Author::Conflicting(..) => &[],
+            };
+            let is_author = |name: &&str| names.iter().any(|author| is_same_person(author, name));
             persons.retain(|person, names| !person.is_empty() && !names.iter().any(is_author));
         }
         if persons.len() >= usize::try_from(self.count).unwrap_or(usize::MAX) {
@@ -260,18 +268,19 @@ impl ApprovalRule {
     }
 }
 
-/// Whether an approver is the author of a commit, `Name <mail>`: by name, address or both, whatever the case.
-fn is_same(author: &str, approver: &str) -> bool {
-    let normal = |text: &str| text.trim().to_lowercase();
-    let parts = |text: &str| -> BTreeMap<&'static str, String> {
-        match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
-            Some((name, mail)) => BTreeMap::from([("name", normal(name)), ("mail", normal(mail))]),
-            None if text.contains('@') => BTreeMap::from([("mail", normal(text))]),
-            None => BTreeMap::from([("name", normal(text))]),
-        }
+/// Maximum number of characters of an author in a reason.
+const MAX_AUTHOR: usize = 200;
+
+fn conflict(one: &NamedAuthor, other: &NamedAuthor) -> Code {
+    let first_name = |named: &NamedAuthor| -> String {
+        named.names.first().map(|name| name.chars().take(MAX_AUTHOR).collect()).unwrap_or_default()
     };
-    let (author, approver) = (parts(author), parts(approver));
-    author.iter().any(|(part, text)| !text.is_empty() && approver.get(part) == Some(text))
+    Code::ConflictingAuthors {
+        author: first_name(one),
+        author_flow: one.flow.clone(),
+        other_author: first_name(other),
+        other_flow: other.flow.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::authorship::Authorship;
 use crate::ownership::Pattern;
 use model::reason::{Code, Reason};
 use model::{EnvironmentName, Fingerprint, ListedManifest, Timestamp};
@@ -25,8 +26,8 @@ pub struct Evidence {
     pub flows: BTreeMap<String, FlowEvidence>,
     /// Approvals in the state APPROVED, in any order.
     pub approvals: Vec<ApprovalEvidence>,
-    /// Authors of the artifact's commits, as `Name <mail>`.
-    pub authors: Vec<String>,
+    /// Only if a policy needs it.
+    pub authorship: Authorship,
     /// For an index: the evidence with that of each manifest, which must all fulfill a rule. For a manifest: the evidence with
     /// that of its indexes. Empty for other artifacts.
     pub related: Vec<Evidence>,
@@ -83,7 +84,7 @@ impl Evidence {
             }
         }
         self.approvals.extend(other.approvals.iter().cloned());
-        self.authors.extend(other.authors.iter().cloned());
+        self.authorship.add(&other.authorship);
     }
 }
 

@@ -4,6 +4,7 @@
 //! and evaluated with the facts about one artifact (`evaluate`). Called by the service's evaluation, its gate and its pages.
 //! Pure: time is an argument.
 
+pub mod authorship;
 pub mod evaluate;
 pub mod expression;
 pub mod facts;

@@ -68,10 +68,7 @@ impl<'a> Needs<'a> {
                 }
                 Rule::Approval(rule) => {
                     needs.approvals |= rule.required;
-                    if rule.required && rule.not_author {
-                        needs.authors = true;
-                        needs.latest = LatestNeeded::All;
-                    }
+                    needs.authors |= rule.required && rule.not_author;
                 }
             }
         }

@@ -43,6 +43,7 @@ struct UnlinkedRow {
     #[sqlx(flatten)]
     attestation: AttestedBy,
     targets: Json<Vec<String>>,
+    git_commit_info: Json<Option<GitCommit>>,
 }
 
 /// Records a report, and the repository and origin that it names.
@@ -115,9 +116,9 @@ async fn insert_report(
         INSERT INTO reported_artifacts
             (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, sent, .. } = new;
+    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, sent, commit, .. } = new;
     let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     on!(transaction, |connection| {
         let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(flow);
         let insert = insert.bind(new.trail).bind(sent.fingerprint.bytes().as_slice());
@@ -128,6 +129,7 @@ async fn insert_report(
     let artifact = BTreeSet::from([sent.fingerprint]);
     let added = AddedBy { flow, trail: new.trail, report: Some(id), at };
     crate::attestations::latest::add_to_flow(transaction, organization, &artifact, added).await?;
+    crate::attestations::authors::record_reported(transaction, organization, id, commit).await?;
     let Some(trail) = new.trail else { return Ok(id) };
     crate::attestations::update_trail(transaction, organization, trail, sent.git_commit_info.as_ref(), at)
         .await?;
@@ -140,11 +142,20 @@ async fn insert_report(
         &attestations,
         |values, attestation| {
             values.push_bind(organization).push_bind(sent.fingerprint.bytes().as_slice());
-            values.push_bind(attestation.id).push_bind(trail).push_bind(id);
+            values.push_bind(attestation.attestation.id).push_bind(trail).push_bind(id);
         }
     );
-    for attestation in &attestations {
+    for UnlinkedRow { attestation, git_commit_info: Json(commit), .. } in &attestations {
         crate::attestations::latest::record(transaction, organization, &artifact, attestation).await?;
+        let (attestation, commit) = (attestation.id, commit.as_ref());
+        crate::attestations::authors::record_attested(
+            transaction,
+            organization,
+            attestation,
+            Some(id),
+            commit,
+        )
+        .await?;
     }
     Ok(id)
 }
@@ -155,15 +166,15 @@ async fn attestations_by_name(
     organization: &str,
     trail: Uuid,
     name: &str,
-) -> Result<Vec<AttestedBy>, Error> {
+) -> Result<Vec<UnlinkedRow>, Error> {
     const SELECT: &str = "
-        SELECT id, flow, trail, name, kind, is_compliant, created_at, targets FROM attestations a
+        SELECT id, flow, trail, name, kind, is_compliant, created_at, targets, git_commit_info FROM attestations a
         WHERE organization = $1 AND trail = $2 AND targets <> '[]'
           AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
                           WHERE x.organization = a.organization AND x.attestation = a.id)";
-    let rows: Vec<UnlinkedRow> = fetch_all!(transaction, SELECT, organization, trail);
-    let of_name = rows.into_iter().filter(|row| row.targets.0.iter().any(|target| target == name));
-    Ok(of_name.map(|row| row.attestation).collect())
+    let mut rows: Vec<UnlinkedRow> = fetch_all!(transaction, SELECT, organization, trail);
+    rows.retain(|row| row.targets.0.iter().any(|target| target == name));
+    Ok(rows)
 }
 
 /// The reports of artifacts in a trail, newest first.

@@ -1,6 +1,7 @@
 //! Records attestations and lists them (operation 2).
 
 pub mod attachments;
+pub(crate) mod authors;
 pub mod details;
 pub mod latest;
 pub mod lists;
@@ -199,7 +200,7 @@ pub async fn lock_trail(
         ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
         RETURNING id, last_modified_at";
     crate::flows::create(transaction, new.organization, new.flow, new.token, now).await?;
-    let (id, NewAttestation { organization, flow, trail, reported_by, token, .. }) = (Uuid::now_v7(), new);
+    let (id, NewAttestation { organization, flow, trail, reported_by, token, .. }) = (crate::new_id(), new);
     let locked: StoredTrail =
         fetch_one!(transaction, TRAIL, id, organization, flow, trail, now, reported_by, token);
     if locked.id == id {
@@ -245,7 +246,7 @@ pub async fn insert(
         &content.targets,
     )
     .await?;
-    let id = Uuid::now_v7();
+    let id = crate::new_id();
     let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
     let record = Record { id, trail: trail.id, repository: repository_id, overrides: superseded, at };
     insert_record(transaction, new, content, record).await?;
@@ -263,6 +264,8 @@ pub async fn insert(
     crate::attestations::latest::record(transaction, new.organization, new.artifacts, &attested).await?;
     let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };
     crate::attestations::latest::add_to_flow(transaction, new.organization, new.artifacts, added).await?;
+    let commit = new.fields.git_commit_info.as_ref();
+    crate::attestations::authors::record_attested(transaction, new.organization, id, None, commit).await?;
     transaction.log().row(new.organization, Kind::Attestation, id);
     let Some((named, repository)) = repository else { return Ok(OriginEffect::default()) };
     let origin = ArtifactOrigin {

@@ -16,6 +16,9 @@ struct ArtifactRow {
     fingerprint: Fingerprint,
     trail: Uuid,
     claimed_by: Option<Uuid>,
+    /// The hash of the author whom the attestation is the first to name.
+    author: Option<Fingerprint>,
+    author_at: Option<i64>,
     url: Option<String>,
     reported_by: Option<String>,
     recorded_at: Option<i64>,
@@ -38,7 +41,7 @@ struct ClaimedCommit {
 /// repository, and would read all artifacts of the repository for each.
 const SELECT: &str = concat!(
     "SELECT x.fingerprint, x.trail, c.attestation AS claimed_by, c.url, c.commit_sha, c.commit_url, c.reported_by,
-           c.recorded_at,
+           c.recorded_at, n.author, n.created_at AS author_at,
            CAST(CASE WHEN ",
     is_latest_contradicted!(),
     " THEN 1 ELSE 0 END + CASE WHEN ",
@@ -50,6 +53,8 @@ const SELECT: &str = concat!(
               WHERE q.id = x.report AND q.organization = x.organization AND q.fingerprint = x.fingerprint))
       LEFT JOIN claims c ON c.organization = x.organization AND c.fingerprint = x.fingerprint AND c.flow = a.flow
         AND c.repository IS NOT DISTINCT FROM a.repository
+      LEFT JOIN artifact_authors n ON n.organization = x.organization AND n.fingerprint = x.fingerprint
+        AND n.flow = a.flow AND n.attestation = a.id
       LEFT JOIN latest_attestations l ON l.organization = x.organization AND l.fingerprint = x.fingerprint
         AND l.flow = a.flow AND l.name = a.name
       LEFT JOIN provenance p ON p.organization = x.organization AND p.fingerprint = x.fingerprint
@@ -69,6 +74,21 @@ const REPORTED_ORIGIN: &str = concat!(
         AND p.repository IS NOT DISTINCT FROM c.repository
     WHERE x.organization = $1 AND x.id = $2 ORDER BY c.repository"
 );
+
+/// An author whom the report of an artifact names first, or an attestation that it linked.
+#[derive(sqlx::FromRow)]
+struct ReportedAuthor {
+    sha256: Fingerprint,
+    attestation: Option<Uuid>,
+    at: i64,
+}
+
+impl ReportedAuthor {
+    fn record(self) -> Value {
+        let Self { sha256, attestation, at } = self;
+        json!({"sha256": sha256, "attestation": attestation.map(|id| id.to_string()), "at": at})
+    }
+}
 
 #[derive(sqlx::FromRow)]
 struct OriginRow {
@@ -102,6 +122,9 @@ impl ArtifactRow {
                 json!({"url": self.url, "reported_by": self.reported_by, "recorded_at": self.recorded_at});
             record.insert("claim".into(), claim);
         }
+        if let Some(author) = self.author {
+            record.insert("author".into(), json!({"sha256": author, "at": self.author_at}));
+        }
         self.commit.add_to(&mut record, commit);
         record.into()
     }
@@ -133,6 +156,9 @@ pub(crate) async fn add_related(
           JOIN attested_artifacts y ON y.organization = x.organization AND y.fingerprint = x.fingerprint
             AND y.report = x.id
         WHERE x.organization = $1 AND x.id = $2 ORDER BY y.attestation";
+    const AUTHORS: &str = "
+        SELECT n.author AS sha256, n.attestation, n.created_at AS at FROM artifact_authors n
+        WHERE n.organization = $1 AND n.report = $2 ORDER BY n.created_at, n.author";
     const MANIFESTS: &str = "
         SELECT m.fingerprint, m.platform FROM image_indexes x
           JOIN image_manifests m ON m.organization = x.organization AND m.image_index = x.fingerprint
@@ -155,6 +181,11 @@ pub(crate) async fn add_related(
             record.insert("attestations".to_owned(), links.collect());
             let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
             record.insert("origins".to_owned(), origins.collect());
+            let authors: Vec<ReportedAuthor> = fetch_all!(transaction, AUTHORS, organization, id);
+            if !authors.is_empty() {
+                record
+                    .insert("authors".to_owned(), authors.into_iter().map(ReportedAuthor::record).collect());
+            }
         }
         Kind::ImageIndex => {
             let rows: Vec<(Fingerprint, String)> = fetch_all!(transaction, MANIFESTS, organization, id);

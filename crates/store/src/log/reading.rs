@@ -68,6 +68,105 @@ pub async fn page(
     Ok(LogPage { entries, head: head.unwrap_or(Head::EMPTY), rows })
 }
 
+/// Kinds of rows that do not follow from the rows that they are derived from, with a query for their number. No entry has these
+/// kinds.
+const UNEXPLAINED: [(&str, &str); 7] = [
+    (
+        "unexplained-latest-attestation",
+        "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
+           (SELECT 1 FROM attested_artifacts x
+              JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
+            WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
+              AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
+    ),
+    (
+        "unexplained-origin",
+        "SELECT COUNT(*) FROM provenance p WHERE p.organization = $1 AND NOT EXISTS
+           (SELECT 1 FROM claims c
+            WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.flow = p.flow
+              AND c.repository = p.repository AND c.commit_sha IS NOT DISTINCT FROM p.commit_sha
+              AND c.priority = p.priority)",
+    ),
+    // The commit of an attestation is the first field of its JSON.
+    (
+        "unexplained-claim",
+        "SELECT COUNT(*) FROM claims c WHERE c.organization = $1 AND NOT
+           (CASE WHEN c.attestation IS NULL
+              THEN EXISTS (SELECT 1 FROM reported_artifacts r
+                           WHERE r.organization = c.organization AND r.fingerprint = c.fingerprint
+                             AND r.flow = c.flow AND r.created_at = c.recorded_at)
+              ELSE EXISTS (SELECT 1 FROM attestations a JOIN attested_artifacts x
+                             ON x.organization = a.organization AND x.attestation = a.id
+                           WHERE a.organization = c.organization AND a.id = c.attestation
+                             AND x.fingerprint = c.fingerprint AND a.flow = c.flow AND a.repository = c.repository)
+            END
+            AND (c.commit_sha IS NULL OR c.commit_report IS NOT NULL OR EXISTS
+              (SELECT 1 FROM attested_artifacts x JOIN attestations a
+                 ON a.organization = x.organization AND a.id = x.attestation
+               WHERE x.organization = c.organization AND x.fingerprint = c.fingerprint AND a.flow = c.flow
+                 AND a.repository = c.repository
+                 AND substr(a.git_commit_info, 10, length(c.commit_sha)) = c.commit_sha)))",
+    ),
+    (
+        "unexplained-author",
+        "SELECT COUNT(*) FROM artifact_authors n WHERE n.organization = $1 AND NOT
+           (CASE WHEN n.attestation IS NULL
+              THEN EXISTS (SELECT 1 FROM reported_artifacts r
+                           WHERE r.organization = n.organization AND r.id = n.report
+                             AND r.fingerprint = n.fingerprint AND r.flow = n.flow)
+              ELSE EXISTS (SELECT 1 FROM attestations a JOIN attested_artifacts x
+                             ON x.organization = a.organization AND x.attestation = a.id
+                           WHERE a.organization = n.organization AND a.id = n.attestation AND a.flow = n.flow
+                             AND x.fingerprint = n.fingerprint AND x.report IS NOT DISTINCT FROM n.report)
+            END)",
+    ),
+    // A flow holds an artifact since its first attestation or report.
+    (
+        "unexplained-flow-artifact",
+        "SELECT COUNT(*) FROM flow_artifacts f
+         WHERE f.organization = $1 AND (f.created_at IS DISTINCT FROM
+           (SELECT MIN(at) FROM
+              (SELECT a.created_at AS at FROM attested_artifacts x JOIN attestations a
+                 ON a.organization = x.organization AND a.id = x.attestation
+               WHERE x.organization = f.organization AND x.fingerprint = f.fingerprint AND x.report IS NULL
+                 AND a.flow = f.flow
+               UNION ALL SELECT r.created_at FROM reported_artifacts r
+               WHERE r.organization = f.organization AND r.fingerprint = f.fingerprint AND r.flow = f.flow) AS s)
+           OR (f.report IS NOT NULL AND NOT EXISTS
+              (SELECT 1 FROM reported_artifacts r
+               WHERE r.organization = f.organization AND r.id = f.report AND r.fingerprint = f.fingerprint
+                 AND r.flow = f.flow)))",
+    ),
+    (
+        "unexplained-image-manifest",
+        "SELECT COUNT(*) FROM (
+           SELECT image_index, fingerprint, flow, created_at, is_recent,
+                  RANK() OVER (PARTITION BY fingerprint, flow ORDER BY created_at DESC) AS place
+           FROM image_manifests WHERE organization = $1) m
+         WHERE m.is_recent <> (m.place <= 16) OR NOT EXISTS
+           (SELECT 1 FROM image_indexes i WHERE i.organization = $1 AND i.fingerprint = m.image_index
+              AND i.flow = m.flow AND i.created_at = m.created_at)",
+    ),
+    (
+        "unexplained-compliance",
+        "SELECT COUNT(*) FROM (
+           SELECT e.compliance, e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
+                  SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
+                  SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
+                  COUNT(r.environment) AS artifacts
+           FROM environments e
+             LEFT JOIN artifact_runs r
+               ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
+             LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
+               AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
+           WHERE e.organization = $1 AND e.compliance IS NOT NULL
+           GROUP BY e.organization, e.id) AS s
+         WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
+           OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
+           OR artifacts <> compliant + non_compliant + unknown_artifacts",
+    ),
+];
+
 /// The numbers of rows that the retention did not remove.
 async fn row_counts(
     transaction: &mut Transaction,
@@ -83,45 +182,6 @@ async fn row_counts(
         ("pod-end", "pod_runs", "ended_at"),
         ("verdict", "verdicts", "from_at"),
         ("verdict-end", "verdicts", "until_at"),
-    ];
-    // Rows that follow from others. No entry has these kinds.
-    const UNEXPLAINED: [(&str, &str); 3] = [
-        (
-            "unexplained-latest-attestation",
-            "SELECT COUNT(*) FROM latest_attestations l WHERE l.organization = $1 AND NOT EXISTS
-               (SELECT 1 FROM attested_artifacts x
-                  JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
-                WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
-                  AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
-        ),
-        (
-            "unexplained-image-manifest",
-            "SELECT COUNT(*) FROM (
-               SELECT image_index, fingerprint, flow, created_at, is_recent,
-                      RANK() OVER (PARTITION BY fingerprint, flow ORDER BY created_at DESC) AS place
-               FROM image_manifests WHERE organization = $1) m
-             WHERE m.is_recent <> (m.place <= 16) OR NOT EXISTS
-               (SELECT 1 FROM image_indexes i WHERE i.organization = $1 AND i.fingerprint = m.image_index
-                  AND i.flow = m.flow AND i.created_at = m.created_at)",
-        ),
-        (
-            "unexplained-compliance",
-            "SELECT COUNT(*) FROM (
-               SELECT e.compliance, e.compliant_artifacts, e.unknown_artifacts, e.non_compliant_artifacts,
-                      SUM(CASE WHEN v.compliance = 'COMPLIANT' THEN 1 ELSE 0 END) AS compliant,
-                      SUM(CASE WHEN v.compliance = 'NON-COMPLIANT' THEN 1 ELSE 0 END) AS non_compliant,
-                      COUNT(r.environment) AS artifacts
-               FROM environments e
-                 LEFT JOIN artifact_runs r
-                   ON r.organization = e.organization AND r.environment = e.id AND r.ended_at IS NULL
-                 LEFT JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id
-                   AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
-               WHERE e.organization = $1 AND e.compliance IS NOT NULL
-               GROUP BY e.organization, e.id) AS s
-             WHERE compliant <> compliant_artifacts OR non_compliant <> non_compliant_artifacts
-               OR (compliance = 'COMPLIANT' AND unknown_artifacts + non_compliant > 0)
-               OR artifacts <> compliant + non_compliant + unknown_artifacts",
-        ),
     ];
     let mut counts = RowCounts::new();
     for (kind, row) in RowKind::all() {

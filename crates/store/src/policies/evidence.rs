@@ -16,7 +16,7 @@ use crate::database::rows::{Bytes, Id, converted, flag};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use crate::image_indexes::related;
 use crate::{Error, Transaction};
-use model::{ComplianceState, EnvironmentName, Fingerprint, GitCommit, JunitResult, Timestamp};
+use model::{ComplianceState, EnvironmentName, Fingerprint, JunitResult, Timestamp};
 use rules::ownership::Pattern;
 use rules::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
@@ -105,6 +105,13 @@ pub async fn read(
     if !needs.latest.is_empty() {
         add_attestations(transaction, organization, &artifacts, needs, &mut evidence).await?;
     }
+    if needs.authors {
+        for (artifact, authorship) in
+            crate::attestations::authors::read(transaction, organization, &artifacts).await?
+        {
+            evidence.entry(artifact).or_default().authorship = authorship;
+        }
+    }
     if needs.approvals {
         for (artifact, approval) in approved(transaction, organization, artifacts).await? {
             evidence.entry(artifact).or_default().approvals.push(approval);
@@ -133,8 +140,6 @@ async fn add_attestations(
     }
     let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
     let counts = test_counts(transaction, organization, counted.map(|row| row.attestation).collect()).await?;
-    let named = latest.iter().filter(|_| needs.authors).map(|row| row.attestation);
-    let authors = authors(transaction, organization, named.collect()).await?;
     let trails = latest.iter().map(|row| row.trail).chain(reported.iter().filter_map(|(.., trail)| *trail));
     let trails = trails.filter(|_| needs.trails).collect();
     let trails = crate::trails::compliance::read(transaction, organization, &trails).await?;
@@ -145,11 +150,6 @@ async fn add_attestations(
     }
     for row in latest {
         let evidence = evidence.entry(row.fingerprint).or_default();
-        for author in authors.get(&row.attestation).into_iter().flatten() {
-            if !evidence.authors.contains(author) {
-                evidence.authors.push(author.clone());
-            }
-        }
         let (tests, skipped) = counts.get(&row.attestation).copied().unwrap_or_default();
         let flow = held_by(evidence, row.flow, &tags);
         let latest = AttestationEvidence {
@@ -268,23 +268,6 @@ async fn test_counts(
         (id, (total.saturating_sub(skipped), skipped))
     };
     Ok(rows.into_iter().map(sum).collect())
-}
-
-/// The authors of the commits that attestations name: as in git, and their names at the provider.
-async fn authors(
-    transaction: &mut Transaction,
-    organization: &str,
-    attestations: BTreeSet<Uuid>,
-) -> Result<HashMap<Uuid, Vec<String>>, Error> {
-    const SELECT: &str = "
-        SELECT id, git_commit_info FROM attestations
-        WHERE git_commit_info IS NOT NULL AND organization = ? AND id IN (?)";
-    let rows: Vec<(Uuid, Json<GitCommit>)> = fetch_for_all!(transaction, SELECT, attestations, organization);
-    let authors = |(id, Json(commit)): (Uuid, Json<GitCommit>)| {
-        let names = commit.author.iter().chain(&commit.author_username);
-        (id, names.map(|name| name.as_str().to_owned()).filter(|name| !name.is_empty()).collect())
-    };
-    Ok(rows.into_iter().map(authors).collect())
 }
 
 async fn approved(

@@ -259,6 +259,90 @@ async fn namespaces_and_approvals_are_evaluated(database: Database) {
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
 }
 
+/// The verdict on an artifact whose commit several requests name, each a flow, an attestation and an author.
+async fn approval_by_the_author_does_not_count_whoever_else_is_named(database: Database) {
+    const ADMINISTRATOR: &str = "Admin <admin@example.com>";
+    let service = TestService::start(database).await;
+    let cases = [
+        // Nobody is named, or only by another flow, also with the origin.
+        (vec![("cart", "unit", "")], "not approved: the author of the commit is unknown"),
+        (
+            vec![("cart", "unit", ""), ("other", "unit", "Nobody")],
+            "not approved: the author of the commit is unknown",
+        ),
+        (
+            vec![("cart", "unit", ""), ("cart", "unit", "Nobody")],
+            "not approved: the author of the commit is unknown",
+        ),
+        (vec![("cart", "unit", ADMINISTRATOR)], "not approved by others than the author"),
+        (vec![("cart", "unit", "Lee <lee@example.com>")], ""),
+        // Another attestation, one that supersedes the first, and another flow before and after.
+        (
+            vec![("cart", "unit", ADMINISTRATOR), ("cart", "lint", "Nobody")],
+            "not approved: the author of the commit is Admin <admin@example.com> in the flow cart, but Nobody in the flow cart",
+        ),
+        (
+            vec![("cart", "unit", ADMINISTRATOR), ("cart", "unit", "Nobody")],
+            "not approved: the author of the commit is Admin <admin@example.com> in the flow cart, but Nobody in the flow cart",
+        ),
+        (
+            vec![("cart", "unit", ADMINISTRATOR), ("other", "unit", "Nobody")],
+            "not approved: the author of the commit is Admin <admin@example.com> in the flow cart, but Nobody in the flow other",
+        ),
+        (
+            vec![("other", "unit", "Nobody"), ("cart", "unit", ADMINISTRATOR)],
+            "not approved: the author of the commit is Nobody in the flow other, but Admin <admin@example.com> in the flow cart",
+        ),
+        // One person, also without the address.
+        (vec![("cart", "unit", "Lee <lee@example.com>"), ("other", "unit", "Lee")], ""),
+        (
+            vec![("report", "", "Nobody"), ("cart", "unit", ADMINISTRATOR)],
+            "not approved: the author of the commit is Nobody in the flow cart, but Admin <admin@example.com> in the flow cart",
+        ),
+    ];
+    let digits = &"0123456789abcdef"[..cases.len()];
+    run(&service, "prod", digits).await;
+    put(&service, ADMIN, "four-eyes", "approval: {not_author: true}").await.expect(201);
+    attach(&service, "prod", &["four-eyes"]).await.expect(200);
+    for (digit, (named, expected)) in digits.chars().zip(&cases) {
+        for (flow, name, author) in named {
+            let commit = json!({"sha1": "0123456789012345678901234567890123456789", "author": author});
+            if *flow == "report" {
+                let body =
+                    json!({"fingerprint": digest(digit), "filename": "cart", "git_commit_info": commit});
+                let request = service.request(Method::POST, ADMIN, "/artifacts/acme/cart");
+                let request = request.header("Content-Type", "application/json").body(body.to_string());
+                Response::from_request(request).await.expect(201);
+                continue;
+            }
+            let data = json!({
+                "attestation_name": name, "artifact_fingerprint": digest(digit), "git_commit_info": commit,
+                "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+                "repo_info": {"name": format!("acme/{flow}")},
+            });
+            service.attest(ADMIN, flow, "t", form(&data)).await.expect(201);
+        }
+        let approve = json!({"artifact_fingerprint": digest(digit), "approvals": [{"state": "APPROVED"}]});
+        let request = service.request(Method::POST, ADMIN, "/approvals/acme/cart");
+        let request = request.header("Content-Type", "application/json").body(approve.to_string());
+        Response::from_request(request).await.expect(201);
+        let verdict = format!(
+            "SELECT compliance || ' ' || reasons FROM verdicts WHERE until_at IS NULL AND fingerprint = {}",
+            service.database.bytes(&digest(digit))
+        );
+        let verdict = in_words(service.database.rows(&verdict).await);
+        let expected = if expected.is_empty() {
+            "COMPLIANT []".to_owned()
+        } else {
+            format!("NON-COMPLIANT [\"four-eyes v1: {expected}\"]")
+        };
+        assert_eq!(verdict, [expected], "{named:?}");
+    }
+    let path = format!("/ui/acme/artifacts/{}", digest('5'));
+    let page = crate::service::support::browser::Browser::read_page(&service, &path).await;
+    assert!(page.contains("but Nobody in the flow cart"), "{page}");
+}
+
 /// Moves the attestation `unit` in the flow `cart`, and the expiry that followed from it, back by one hour.
 async fn attestation_expires(service: &TestService) {
     for statement in [
@@ -505,6 +589,7 @@ crate::service::on_both!(
     trail_compliance_changes_with_attestations_and_with_the_template,
     trail_compliance_applies_to_artifacts_that_were_only_reported_in_the_trail,
     namespaces_and_approvals_are_evaluated,
+    approval_by_the_author_does_not_count_whoever_else_is_named,
     attestation_that_becomes_too_old_makes_the_environment_non_compliant,
     attestation_that_is_required_only_now_becomes_too_old,
     image_pattern_of_the_allow_list_covers_images_by_name,

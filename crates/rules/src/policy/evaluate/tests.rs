@@ -1,6 +1,8 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
+use crate::policy::authorship::Authorship;
 use crate::policy::facts::{ApprovalEvidence, Evidence, TrailEvidence};
 use crate::policy::{LatestNeeded, Needs, PolicyVersion};
 use model::{EnvironmentName, Fingerprint};
@@ -362,8 +364,14 @@ fn approvals_count_persons_of_the_environment_other_than_the_author() {
             "approved by 1 of 2 persons by others than the author",
         ),
     ] {
-        let authors = authors.iter().map(|&author| author.to_owned()).collect();
-        let evidence = Evidence { approvals, authors, ..Evidence::default() };
+        let names: Vec<_> = authors.iter().map(|&author| author.to_owned()).collect();
+        let (at, flow) = (Timestamp::EPOCH, "cart".to_owned());
+        let authorship = Authorship {
+            held: [(flow.clone(), at)].into(),
+            owners: BTreeSet::new(),
+            named: [NamedAuthor { at, flow, names }].into(),
+        };
+        let evidence = Evidence { approvals, authorship, ..Evidence::default() };
         let (_, reasons) = evaluate(&policy(&format!("approval: {rule}")), &evidence);
         assert_eq!(reasons.concat().trim_start_matches("rules v2: "), expected, "{rule} {evidence:?}");
     }

@@ -1,0 +1,112 @@
+//! Records who wrote the commits of artifacts, as attestations and reports name them.
+//!
+//! A row is the first attestation or report that names an author of an artifact in a flow, so the cost of an evaluation does
+//! not grow with the attestations of an artifact.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sqlx::types::Uuid;
+
+use crate::database::columns::{Json, json};
+use crate::database::transaction::{execute, fetch_for_all};
+use crate::{Error, Transaction};
+use model::{Fingerprint, GitCommit, ReportedArtifact, Timestamp};
+use rules::policy::authorship::{Authorship, MAX_NAMED, NamedAuthor, named};
+
+#[derive(sqlx::FromRow)]
+struct AuthorRow {
+    fingerprint: Fingerprint,
+    flow: String,
+    created_at: Timestamp,
+    git_commit_info: Json<Option<GitCommit>>,
+    content: Json<Option<ReportedArtifact>>,
+}
+
+/// Records the author that an attestation names of its artifacts: of those that it attests, or with `report`, of the one that
+/// this report linked to it.
+pub(crate) async fn record_attested(
+    transaction: &mut Transaction,
+    organization: &str,
+    attestation: Uuid,
+    report: Option<Uuid>,
+    commit: Option<&GitCommit>,
+) -> Result<(), Error> {
+    const INSERT: &str = "
+        INSERT INTO artifact_authors (organization, fingerprint, flow, author, attestation, report, created_at)
+        SELECT x.organization, x.fingerprint, a.flow, $1, a.id, x.report, a.created_at
+        FROM attestations a JOIN attested_artifacts x ON x.organization = a.organization AND x.attestation = a.id
+        WHERE a.organization = $2 AND a.id = $3 AND x.report IS NOT DISTINCT FROM $4
+          AND (SELECT COUNT(*) FROM artifact_authors n
+               WHERE n.organization = x.organization AND n.fingerprint = x.fingerprint AND n.flow = a.flow) < $5
+        ON CONFLICT (organization, fingerprint, flow, author) DO NOTHING";
+    let Some(author) = hash(commit)? else { return Ok(()) };
+    execute!(transaction, INSERT, author, organization, attestation, report, max_named());
+    Ok(())
+}
+
+/// Records the author that the report of an artifact names.
+pub(crate) async fn record_reported(
+    transaction: &mut Transaction,
+    organization: &str,
+    report: Uuid,
+    commit: &GitCommit,
+) -> Result<(), Error> {
+    const INSERT: &str = "
+        INSERT INTO artifact_authors (organization, fingerprint, flow, author, report, created_at)
+        SELECT r.organization, r.fingerprint, r.flow, $1, r.id, r.created_at
+        FROM reported_artifacts r
+        WHERE r.organization = $2 AND r.id = $3
+          AND (SELECT COUNT(*) FROM artifact_authors n
+               WHERE n.organization = r.organization AND n.fingerprint = r.fingerprint AND n.flow = r.flow) < $4
+        ON CONFLICT (organization, fingerprint, flow, author) DO NOTHING";
+    let Some(author) = hash(Some(commit))? else { return Ok(()) };
+    execute!(transaction, INSERT, author, organization, report, max_named());
+    Ok(())
+}
+
+fn max_named() -> i64 {
+    i64::try_from(MAX_NAMED).unwrap_or(i64::MAX)
+}
+
+/// The hash of the names of a commit's author; `None` if it names neither a commit nor an author.
+fn hash(commit: Option<&GitCommit>) -> Result<Option<Fingerprint>, Error> {
+    let names = commit.and_then(named);
+    let content = names.map(|names| json(&names)).transpose()?;
+    Ok(content.map(|content| Fingerprint::from_content(content.as_bytes())))
+}
+
+/// The authors of artifacts, with what decides which one counts.
+pub(crate) async fn read(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<BTreeMap<Fingerprint, Authorship>, Error> {
+    const HELD: &str = "
+        SELECT fingerprint, flow, created_at FROM flow_artifacts WHERE organization = ? AND fingerprint IN (?)";
+    // As rules::ownership::Owned: the artifact ran under one of the flow's images.
+    const OWNERS: &str = "
+        SELECT fingerprint, flow FROM provenance WHERE priority = 2 AND organization = ? AND fingerprint IN (?)";
+    const NAMED: &str = "
+        SELECT n.fingerprint, n.flow, n.created_at, a.git_commit_info, r.content
+        FROM artifact_authors n
+          LEFT JOIN attestations a ON a.organization = n.organization AND a.id = n.attestation
+          LEFT JOIN reported_artifacts r ON r.organization = n.organization AND r.id = n.report AND n.attestation IS NULL
+        WHERE n.organization = ? AND n.fingerprint IN (?)";
+    let keys = || artifacts.iter().copied();
+    let held: Vec<(Fingerprint, String, Timestamp)> = fetch_for_all!(transaction, HELD, keys(), organization);
+    let owners: Vec<(Fingerprint, String)> = fetch_for_all!(transaction, OWNERS, keys(), organization);
+    let authors: Vec<AuthorRow> = fetch_for_all!(transaction, NAMED, keys(), organization);
+    let mut authorship: BTreeMap<Fingerprint, Authorship> = BTreeMap::new();
+    for (artifact, flow, since) in held {
+        authorship.entry(artifact).or_default().held.insert(flow, since);
+    }
+    for (artifact, flow) in owners {
+        authorship.entry(artifact).or_default().owners.insert(flow);
+    }
+    for AuthorRow { fingerprint, flow, created_at: at, git_commit_info, content } in authors {
+        let commit = git_commit_info.0.or_else(|| content.0.map(|report| report.commit()));
+        let names = commit.as_ref().and_then(named).unwrap_or_default();
+        authorship.entry(fingerprint).or_default().named.insert(NamedAuthor { at, flow, names });
+    }
+    Ok(authorship)
+}
