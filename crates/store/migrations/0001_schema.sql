@@ -16,16 +16,27 @@
 
 CREATE TABLE organizations (
     name TEXT NOT NULL PRIMARY KEY,
-    -- Retention of the history of environments, of attached files and of the audit log; NULL: forever.
-    retention BIGINT,
-    attachment_retention BIGINT,
-    audit_retention BIGINT,
     -- The retention removed attached files and audit entries from before these times; NULL: none.
     attachments_removed_before BIGINT,
     audit_removed_before BIGINT,
     created_at BIGINT NOT NULL,
     closed_at BIGINT
 );
+
+-- Retention of the history of environments, of attached files and of the audit log; NULL: forever. A changed retention gets
+-- a new row, with which the log explains what was removed. No open row: everything is kept.
+CREATE TABLE retentions (
+    organization TEXT NOT NULL REFERENCES organizations (name),
+    id UUID NOT NULL,
+    history BIGINT,
+    attachments BIGINT,
+    audit BIGINT,
+    created_at BIGINT NOT NULL,
+    closed_at BIGINT,
+    PRIMARY KEY (organization, id)
+);
+
+CREATE UNIQUE INDEX retentions_open ON retentions (organization) WHERE closed_at IS NULL;
 
 -- Applied bootstrap files.
 CREATE TABLE bootstraps (

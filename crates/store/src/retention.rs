@@ -17,7 +17,7 @@ use model::log::Removal;
 use model::{Fingerprint, Timestamp};
 
 /// The retention of an organization's rows; `None` for unlimited.
-#[derive(Debug, Clone, Copy, Default, sqlx::FromRow)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, sqlx::FromRow)]
 pub struct OrganizationRetention {
     /// The retention of the history of its environments.
     #[sqlx(try_from = "Micros")]
@@ -27,6 +27,29 @@ pub struct OrganizationRetention {
     pub attachments: Option<Duration>,
     #[sqlx(try_from = "Micros")]
     pub audit: Option<Duration>,
+}
+
+impl OrganizationRetention {
+    /// Describes it for the audit log.
+    pub(crate) fn describe(&self) -> String {
+        let describe = |retention: Option<Duration>| match retention.map(|span| span.as_secs()) {
+            None => "unlimited".to_owned(),
+            Some(seconds) if seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
+            Some(seconds) => format!("{seconds}s"),
+        };
+        let [history, attachments, audit] = [self.history, self.attachments, self.audit].map(describe);
+        format!(
+            "the retention of the history is {history}, of attached files {attachments}, of the audit log {audit}"
+        )
+    }
+}
+
+/// The retention that the bootstrap file declares.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct CurrentRetention {
+    pub(crate) id: Uuid,
+    #[sqlx(flatten)]
+    pub(crate) retention: OrganizationRetention,
 }
 
 /// A batch of an environment's history that was removed.
@@ -87,8 +110,8 @@ const REMOVALS: [&str; 7] = [
 pub async fn environments(transaction: &mut Transaction) -> Result<Vec<(Uuid, String)>, Error> {
     const SELECT: &str = "
         SELECT e.id, e.organization
-        FROM organizations o JOIN environments e ON e.organization = o.name
-        WHERE o.retention IS NOT NULL";
+        FROM retentions r JOIN environments e ON e.organization = r.organization
+        WHERE r.closed_at IS NULL AND r.history IS NOT NULL";
     Ok(fetch_all!(transaction, SELECT))
 }
 
@@ -98,15 +121,36 @@ pub async fn organizations(transaction: &mut Transaction) -> Result<Vec<String>,
 }
 
 /// The current retention of an organization.
-pub async fn of_environment(
+pub async fn of_organization(
     transaction: &mut Transaction,
     organization: &str,
 ) -> Result<OrganizationRetention, Error> {
+    Ok(current(transaction, organization).await?.map(|current| current.retention).unwrap_or_default())
+}
+
+/// The same, which no bootstrap file changes until the end of the transaction: in the log, a removal precedes the end of its
+/// retention.
+pub async fn locked(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<OrganizationRetention, Error> {
+    const LOCK: &str = "SELECT name FROM organizations WHERE name = $1 FOR NO KEY UPDATE";
+    if let Transaction::Postgres(transaction) = transaction {
+        // SQLite has a single writer.
+        sqlx::query(LOCK).bind(organization).fetch_optional(&mut **transaction).await?;
+    }
+    // A statement of its own, which finds what was committed while the other one waited.
+    of_organization(transaction, organization).await
+}
+
+/// The open row of an organization; `None` if everything is kept.
+pub(crate) async fn current(
+    transaction: &mut Transaction,
+    organization: &str,
+) -> Result<Option<CurrentRetention>, Error> {
     const SELECT: &str = "
-        SELECT retention AS history, attachment_retention AS attachments, audit_retention AS audit
-        FROM organizations WHERE name = $1";
-    let retention: Option<OrganizationRetention> = fetch_optional!(transaction, SELECT, organization);
-    Ok(retention.unwrap_or_default())
+        SELECT id, history, attachments, audit FROM retentions WHERE organization = $1 AND closed_at IS NULL";
+    Ok(fetch_optional!(transaction, SELECT, organization))
 }
 
 /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the

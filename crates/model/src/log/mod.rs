@@ -93,6 +93,12 @@ words! {
         OwnershipEnd "ownership-end",
         Token "token",
         TokenEnd "token-end",
+        /// An issuer of tokens, with its rules.
+        Issuer "issuer",
+        IssuerEnd "issuer-end",
+        /// The retention of an organization, which explains removals.
+        Retention "retention",
+        RetentionEnd "retention-end",
         /// A new or changed repository.
         Repository "repository",
         /// A new or changed trail.
@@ -191,6 +197,16 @@ impl Removal {
             Kind::Environment => Some(Self::history(&entry.id)),
             Kind::Audit => Some(Self::AUDIT.to_owned()),
             _ => None,
+        }
+    }
+
+    /// The field of a record of kind [`Kind::Retention`] with the retention of the subject.
+    #[must_use]
+    pub fn retention(&self) -> &'static str {
+        match self.subject.as_str() {
+            Self::ATTACHMENTS => "attachments",
+            Self::AUDIT => "audit",
+            _ => "history",
         }
     }
 

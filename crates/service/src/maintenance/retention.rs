@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
                 break;
             }
             // For each batch: a bootstrap file may have changed it since the last one.
-            let retention = store::retention::of_environment(&mut transaction, organization).await?;
+            let retention = store::retention::locked(&mut transaction, organization).await?;
             let retention = match rows {
                 Rows::History(_) => retention.history,
                 Rows::Audit => retention.audit,
@@ -211,7 +211,7 @@ impl<'a> Round<'a> {
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.read().await?;
             let Some(retention) =
-                store::retention::of_environment(&mut transaction, organization).await?.attachments
+                store::retention::of_organization(&mut transaction, organization).await?.attachments
             else {
                 break;
             };
@@ -224,9 +224,8 @@ impl<'a> Round<'a> {
             }
             let Some(mut evaluating) = self.exclude(organization).await? else { break };
             // A bootstrap file may have changed the retention while this waited for the lock.
-            let Some(retention) = store::retention::of_environment(&mut evaluating.transaction, organization)
-                .await?
-                .attachments
+            let Some(retention) =
+                store::retention::locked(&mut evaluating.transaction, organization).await?.attachments
             else {
                 break;
             };

@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::types::Uuid;
 
 use crate::bootstrap::file::{Organization, Span};
-use crate::database::transaction::{execute, fetch_optional, fetch_scalars, in_chunks};
+use crate::database::columns::micros;
+use crate::database::transaction::{execute, fetch_optional, fetch_scalar, fetch_scalars, in_chunks};
+use crate::retention::OrganizationRetention;
 use crate::tokens::authentication::Token;
 use crate::{Error, Transaction};
 use model::{Fingerprint, Timestamp};
@@ -37,29 +39,6 @@ pub struct Plan {
 pub fn until(expiry: Option<Timestamp>) -> String {
     let second = |expiry: Timestamp| jiff::Timestamp::from_second(expiry.micros() / 1_000_000).ok();
     expiry.and_then(second).map_or_else(|| "without expiry".to_owned(), |expiry| format!("until {expiry}"))
-}
-
-#[derive(Debug, PartialEq, Eq, Default, sqlx::FromRow)]
-struct RetentionRow {
-    retention: Option<Span>,
-    attachment_retention: Option<Span>,
-    audit_retention: Option<Span>,
-}
-
-impl RetentionRow {
-    /// Describes it for the audit log.
-    fn describe(&self) -> String {
-        let describe = |retention: Option<Span>| match retention.map(|Span(span)| span.as_secs()) {
-            None => "unlimited".to_owned(),
-            Some(seconds) if seconds % 86_400 == 0 => format!("{}d", seconds / 86_400),
-            Some(seconds) => format!("{seconds}s"),
-        };
-        let [history, attachments, audit] =
-            [self.retention, self.attachment_retention, self.audit_retention].map(describe);
-        format!(
-            "the retention of the history is {history}, of attached files {attachments}, of the audit log {audit}"
-        )
-    }
 }
 
 /// The changes that a plan made.
@@ -173,33 +152,40 @@ impl Reconciliation<'_> {
     }
 
     async fn open_organization(&mut self, declared: &Organization) -> Result<(), Error> {
-        const CURRENT: &str = "
-            SELECT retention, attachment_retention, audit_retention FROM organizations
-            WHERE name = $1 AND closed_at IS NULL";
+        const IS_OPEN: &str = "SELECT COUNT(*) FROM organizations WHERE name = $1 AND closed_at IS NULL";
         const OPEN: &str = "
-            INSERT INTO organizations (name, retention, attachment_retention, audit_retention, created_at)
-            VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT (name) DO UPDATE SET retention = excluded.retention,
-              attachment_retention = excluded.attachment_retention, audit_retention = excluded.audit_retention,
-              closed_at = NULL";
-        let Organization { retention, attachment_retention, audit_retention, .. } = *declared;
-        let current: Option<RetentionRow> = fetch_optional!(self.transaction, CURRENT, self.organization);
-        if current.is_none() {
+            INSERT INTO organizations (name, created_at) VALUES ($1, $2)
+            ON CONFLICT (name) DO UPDATE SET closed_at = NULL";
+        let open: i64 = fetch_scalar!(self.transaction, IS_OPEN, self.organization);
+        if open == 0 {
             self.record("the organization was added".to_owned());
         }
-        let wanted = RetentionRow { retention, attachment_retention, audit_retention };
-        if current.unwrap_or_default() != wanted {
-            self.record(wanted.describe());
+        execute!(self.transaction, OPEN, self.organization, self.now);
+        self.retention(declared).await
+    }
+
+    /// A changed retention gets a new row. The retention locks the organization, as the statement above does, so that a removal
+    /// precedes the end of its retention in the log.
+    async fn retention(&mut self, declared: &Organization) -> Result<(), Error> {
+        const INSERT: &str = "
+            INSERT INTO retentions (id, organization, history, attachments, audit, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6)";
+        let Organization { retention, attachment_retention, audit_retention, .. } = declared;
+        let [history, attachments, audit] =
+            [retention, attachment_retention, audit_retention].map(|span| span.map(|Span(span)| span));
+        let wanted = OrganizationRetention { history, attachments, audit };
+        let current = crate::retention::current(self.transaction, self.organization).await?;
+        let (id, current) = current.map(|current| (current.id, current.retention)).unzip();
+        if current.unwrap_or_default() == wanted {
+            return Ok(());
         }
-        execute!(
-            self.transaction,
-            OPEN,
-            self.organization,
-            retention,
-            attachment_retention,
-            audit_retention,
-            self.now
-        );
+        self.close("retentions", id.into_iter().collect()).await?;
+        if wanted != OrganizationRetention::default() {
+            let [history, attachments, audit] = [history, attachments, audit].map(|span| span.map(micros));
+            let id = crate::new_id();
+            execute!(self.transaction, INSERT, id, self.organization, history, attachments, audit, self.now);
+        }
+        self.record(wanted.describe());
         Ok(())
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 13] = [
+const KINDS: [RowKind; 15] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -203,6 +203,26 @@ const KINDS: [RowKind; 13] = [
             (Integer, "expires_at, created_at"),
             (Boolean, "can_create"),
             (Bytes, "sha256"),
+        ],
+    },
+    RowKind {
+        kind: Kind::Issuer,
+        end: Some(Kind::IssuerEnd),
+        table: "issuers",
+        opened_at: "created_at",
+        columns: &[
+            (Text, "organization, url, content"),
+            (Integer, "created_at"),
+        ],
+    },
+    RowKind {
+        kind: Kind::Retention,
+        end: Some(Kind::RetentionEnd),
+        table: "retentions",
+        opened_at: "created_at",
+        columns: &[
+            (Text, "organization"),
+            (Integer, "history, attachments, audit, created_at"),
         ],
     },
     RowKind {

@@ -62,10 +62,24 @@ pub enum Mismatch {
     /// The log has other entries than a checkpoint.
     #[error("the log does not extend the checkpoint: entry {0} has another hash")]
     Checkpoint(i64),
+    /// Records were removed that the retention of the organization keeps.
+    #[error("{0} removes records that the retention of the organization keeps at this time")]
+    Removal(Subject),
+    /// An entry that was added after the checkpoint, with a time long before it.
+    #[error("{entry} was added after the checkpoint, and is dated {} s before it", before / 1_000_000)]
+    Backdated {
+        entry: Subject,
+        /// In microseconds.
+        before: i64,
+    },
     /// Rows without an entry.
     #[error("{rows} rows of kind {kind} are stored, and the log has {entries}: rows were added or removed")]
     Rows { kind: String, rows: i64, entries: i64 },
 }
+
+/// How much earlier than the last entry of a checkpoint a later entry may be, in microseconds: the clocks of replicas differ,
+/// and a transaction takes its time before it waits for others.
+const MAX_BACKDATED: i64 = 60 * 60 * 1_000_000;
 
 /// An entry in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +110,10 @@ pub struct Verifier {
     organization: Option<String>,
     head: Head,
     since: Option<Head>,
+    /// The time of the last entry of `since`, once it was verified.
+    since_at: Option<i64>,
+    /// The retention in effect, by its identifier.
+    retention: Option<(String, Value)>,
     /// The last missing record of each subject of the retention.
     missing: BTreeMap<String, MissingRecord>,
     /// The time up to which the retention removed records, by subject.
@@ -119,6 +137,8 @@ impl Verifier {
             organization: organization.map(str::to_owned),
             head: Head::EMPTY,
             since,
+            since_at: None,
+            retention: None,
             missing: BTreeMap::new(),
             removed: BTreeMap::new(),
             rows: RowCounts::new(),
@@ -153,11 +173,18 @@ impl Verifier {
             return Err(Mismatch::Hash(Subject::from(entry)));
         }
         self.head = entry.head();
+        if let Some(before) = self.since_at.map(|at| at.saturating_sub(entry.at))
+            && before > MAX_BACKDATED
+        {
+            return Err(Mismatch::Backdated { entry: Subject::from(entry), before });
+        }
         if let Some(since) = self.since
             && since.size == self.head.size
-            && since != self.head
         {
-            return Err(Mismatch::Checkpoint(since.size));
+            if since != self.head {
+                return Err(Mismatch::Checkpoint(since.size));
+            }
+            self.since_at = Some(entry.at);
         }
         match &record {
             Some(record) => {
@@ -172,8 +199,11 @@ impl Verifier {
                 } else if let Some(mismatch) = mismatch {
                     return Err(mismatch);
                 }
-                if kind == Some(Kind::Removal) {
-                    self.remove(&entry);
+                match kind {
+                    Some(Kind::Removal) => self.remove(&entry)?,
+                    Some(Kind::Retention) => self.retention = Some((entry.id.clone(), record.clone())),
+                    Some(Kind::RetentionEnd) => drop(self.retention.take_if(|(id, _)| *id == entry.id)),
+                    _ => {}
                 }
                 if is_attachment_removed {
                     self.miss(Removal::ATTACHMENTS.to_owned(), entry, Mismatch::MissingAttachment);
@@ -232,11 +262,19 @@ impl Verifier {
         }
     }
 
-    fn remove(&mut self, entry: &Entry) {
-        if let Some(Removal { subject, before }) = Removal::parse(&entry.id) {
-            let known = self.removed.entry(subject).or_insert(before);
-            *known = before.max(*known);
-        }
+    /// Accepts a removal of what is older than the retention in effect.
+    fn remove(&mut self, entry: &Entry) -> Result<(), Mismatch> {
+        let is_explained = |removal: &Removal| {
+            let (_, retention) = self.retention.as_ref()?;
+            let kept = retention.get(removal.retention()).and_then(Value::as_i64)?;
+            Some(removal.before.saturating_add(kept) <= entry.at)
+        };
+        let removal = Removal::parse(&entry.id).filter(|removal| is_explained(removal) == Some(true));
+        let Removal { subject, before } =
+            removal.ok_or_else(|| Mismatch::Removal(Subject::from(entry.clone())))?;
+        let known = self.removed.entry(subject).or_insert(before);
+        *known = before.max(*known);
+        Ok(())
     }
 
     /// Counts the rows of a record, under the names of [`RowCounts`].

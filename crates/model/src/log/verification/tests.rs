@@ -93,11 +93,12 @@ fn log_that_does_not_extend_a_checkpoint_is_found() {
 }
 
 #[test]
-fn missing_record_must_be_explained_by_the_retention() {
+fn missing_record_must_be_explained_by_a_removal() {
     let removal = |subject: &str, before: i64| Removal { subject: subject.into(), before };
     let with = |removal: &Removal| {
         let id = removal.id();
         let records = [
+            (Kind::Retention, "r", 0, json!({"history": HOUR, "audit": HOUR})),
             (Kind::Audit, "one", HOUR, json!({})),
             (Kind::Environment, "prod", HOUR, json!({})),
             (Kind::Removal, id.as_str(), 3 * HOUR, removal.record()),
@@ -105,17 +106,63 @@ fn missing_record_must_be_explained_by_the_retention() {
         log(&records)
     };
     for (subject, before, missing, is_explained) in [
-        ("audit", HOUR + 1, 1, true),
-        ("audit", HOUR, 1, false),
-        ("history/prod", HOUR + 1, 1, false),
-        ("history/prod", HOUR + 1, 2, true),
-        ("history/test", HOUR + 1, 2, false),
-        ("audit", HOUR + 1, 2, false),
+        ("audit", HOUR + 1, 2, true),
+        ("audit", HOUR, 2, false),
+        ("history/prod", HOUR + 1, 2, false),
+        ("history/prod", HOUR + 1, 3, true),
+        ("history/test", HOUR + 1, 3, false),
+        ("audit", HOUR + 1, 3, false),
     ] {
         let mut entries = with(&removal(subject, before));
         entries[missing].record = None;
         let verified = verify(&entries, None, &RowCounts::new());
         assert_eq!(verified.is_ok(), is_explained, "{subject} {before} {missing}: {verified:?}");
+    }
+}
+
+#[test]
+fn removal_must_be_explained_by_the_retention_in_effect() {
+    let retention = |id: &'static str, record: Value| (Kind::Retention, id, 0, record);
+    let end = |id: &'static str| (Kind::RetentionEnd, id, HOUR, json!({}));
+    let audit = || retention("one", json!({"audit": HOUR}));
+    for (before, retentions, subject, is_explained) in [
+        (2 * HOUR, vec![], "audit", false),
+        (2 * HOUR, vec![audit()], "audit", true),
+        (2 * HOUR + 1, vec![audit()], "audit", false),
+        (2 * HOUR, vec![audit()], "attachments", false),
+        (2 * HOUR, vec![audit()], "history/prod", false),
+        (2 * HOUR, vec![retention("one", json!({"history": HOUR}))], "history/prod", true),
+        (2 * HOUR, vec![retention("one", json!({"attachments": HOUR}))], "attachments", true),
+        (2 * HOUR, vec![audit(), end("one")], "audit", false),
+        // A changed retention is opened before the earlier one ends.
+        (2 * HOUR, vec![audit(), retention("two", json!({"audit": HOUR / 2})), end("one")], "audit", true),
+        (2 * HOUR, vec![audit(), retention("two", json!({"audit": 2 * HOUR})), end("one")], "audit", false),
+    ] {
+        let removed = Removal { subject: subject.into(), before };
+        let id = removed.id();
+        let mut records = retentions.clone();
+        records.push((Kind::Removal, &id, 3 * HOUR, removed.record()));
+        let verified = verify(&log(&records), None, &RowCounts::new());
+        assert_eq!(verified.is_ok(), is_explained, "{before} {subject} {retentions:?}: {verified:?}");
+    }
+}
+
+/// An hour covers clocks that differ, and transactions that wait.
+#[test]
+fn entry_after_a_checkpoint_is_not_dated_long_before_it() {
+    for (at, expected) in [
+        (2 * HOUR, ""),
+        (HOUR, ""),
+        (
+            HOUR - 1_000_000,
+            "entry 3 (audit two, at 3599.000000 s) was added after the checkpoint, and is dated 3601 s before it",
+        ),
+    ] {
+        let entries = log(&[(Kind::Audit, "one", 2 * HOUR, json!({})), (Kind::Audit, "two", at, json!({}))]);
+        for (since, expected) in [(None, ""), (Some(entries[1].entry.head()), expected)] {
+            let verified = verify(&entries, since, &RowCounts::new());
+            assert_eq!(verified.map_or_else(|error| error, |_| String::new()), expected, "{at} {since:?}");
+        }
     }
 }
 
