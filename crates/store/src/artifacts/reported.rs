@@ -116,7 +116,9 @@ async fn insert_report(
         INSERT INTO reported_artifacts
             (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, sent, commit, .. } = new;
+    let NewReport {
+        reporter: RepositorySource { organization, flow, reported_by, .. }, sent, commit, ..
+    } = new;
     let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
     let id = crate::new_id();
     on!(transaction, |connection| {

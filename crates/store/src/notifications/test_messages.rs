@@ -40,12 +40,12 @@ pub async fn insert_notifications(
         INSERT INTO events (organization, id, environment, kind, occurred_at, content)
         VALUES ($1, $2, $3, $4, $5, $6)";
     let Some(environment) = first_environment(transaction, organization).await? else { return Ok(None) };
-    let (event, kind, leased_until) = (Uuid::now_v7(), content.trigger(), at.later(lease));
+    let (event, kind, leased_until) = (crate::new_id(), content.trigger(), at.later(lease));
     let content = json(content)?;
     execute!(transaction, EVENT, organization, event, environment, kind, at, content.as_str());
     let leased = targets.iter().map(|target| LeasedNotification {
         organization: organization.to_owned(),
-        id: Uuid::now_v7(),
+        id: crate::new_id(),
         target: target.id,
         leased_until,
         environment,

@@ -12,7 +12,7 @@ use service::{Clock, Limits};
 use tempfile::TempDir;
 
 use crate::program::Outcome;
-use crate::service::evidence::log::log;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::rules::policies;
 use crate::service::support::test_service::{Options, bootstrap, eventually};
