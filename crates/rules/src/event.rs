@@ -281,7 +281,7 @@ mod tests {
             (absent(&[], Unknown), absent(&[], Unknown), &[]),
             (absent(&[], Unknown), status(&[], Compliant), &[(COMPLIANT, 0)]),
             (
-                status(&[good, bad.clone()], NonCompliant),
+                status(&[bad.clone(), good], NonCompliant),
                 absent(&[bad], NonCompliant),
                 &[(EXITED, 1), (NON_COMPLIANT, 1)],
             ),
@@ -317,7 +317,10 @@ mod tests {
         let events = between(&status(&[], Unknown), &status(&many, NonCompliant));
         let sizes: Vec<_> = events.iter().map(|e| (e.trigger, e.artifacts.len(), e.total)).collect();
         let started = |n| (Trigger::StartedArtifact, n, n);
+        let failing = |n| (Trigger::NonCompliantArtifact, n, n);
         let became = (Trigger::NonCompliantEnvironment, MAX_ARTIFACTS, 2 * MAX_ARTIFACTS + 1);
-        assert_eq!(sizes, [started(MAX_ARTIFACTS), started(MAX_ARTIFACTS), started(1), became]);
+        let [max, rest] = [MAX_ARTIFACTS, 1];
+        let expected = [started(max), started(max), started(rest), failing(max), failing(max), failing(rest)];
+        assert_eq!(sizes, [&expected[..], &[became]].concat());
     }
 }
