@@ -457,7 +457,8 @@ fn plugin_runs_once_without_a_terminal_and_all_that_it_prints_is_sent() {
 #[test]
 fn plugin_that_needs_a_terminal_or_a_rejected_one_is_not_repeated() {
     let authority = Authority::new();
-    let api = Server::start_tls(authority.host("api").server(), |_| protobuf(401, fixture("status-401.pb")));
+    let api =
+        Server::start_tls(authority.host("api").server(), |_| protobuf(401, fixture("statuses/401.pb")));
     let folder = tempfile::tempdir().unwrap();
     let runs = folder.path().join("runs");
     let script = format!("echo run >>'{}'\n{}", runs.display(), printing(&json!({ "token": "T" })));

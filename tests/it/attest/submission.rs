@@ -178,7 +178,7 @@ fn retries_of_a_request_have_its_key_and_other_requests_another() {
             let fails = failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
             if fails { Reply::Reset } else { Reply::json(201, "\"Creation Success\"") }
         });
-        attest("r.xml").file("r.xml", PASSING).service(&server).run().expect(0, &["attested unit-tests"]);
+        attest("r.xml").file("r.xml", PASSING).service(&server).run().expect_result(&["attested unit-tests"]);
         let key = |request: &Request| request.headers["idempotency-key"].to_str().unwrap().to_owned();
         server.requests().iter().map(key).collect::<Vec<_>>()
     };

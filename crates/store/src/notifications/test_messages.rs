@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use sqlx::types::Uuid;
-
 use crate::database::columns::json;
 use crate::database::transaction::{execute, fetch_all, insert};
 use crate::environments::events::first_environment;

@@ -299,8 +299,9 @@ async fn invalid_field_is_named(database: Database) {
 async fn impossible_times_of_results_are_left_out(database: Database) {
     let service = TestService::start(database).await;
     // The year 1 is Go's zero time.
-    for (duration, timestamp) in [(json!(-0.5), json!(-62_135_596_800_i64)), (json!(1e300), json!(1e300))] {
-        let data = json!({"attestation_name": "unit", "junit_results": [
+    let times = [("unit", json!(-0.5), json!(-62_135_596_800_i64)), ("other", json!(1e300), json!(1e300))];
+    for (name, duration, timestamp) in times {
+        let data = json!({"attestation_name": name, "junit_results": [
             {"name": "s", "failures": 0, "errors": 0, "total": 1, "duration": duration, "timestamp": timestamp},
             {"name": "t", "failures": 0, "errors": 0, "total": 2, "duration": 1.5, "timestamp": 1_790_000_000},
         ]});
