@@ -6,7 +6,7 @@
 //! these waits has a timeout.
 //!
 //! A report evaluates its environment. Any other transaction evaluates at most [`MAX_ARTIFACTS`] in [`MAX_ENVIRONMENTS`]:
-//! an attestation the attested artifacts ([`crate::engine::attested`]). Further ones, and changes that concern all artifacts of
+//! an attestation the attested artifacts ([`crate::engine::evaluate_artifacts`]). Further ones, and changes that concern all artifacts of
 //! many environments, are queued ([`crate::engine::queue`]).
 //!
 //! Reports and queued evaluations share the locks. Attestations, changes of policies, the bootstrap file and the
