@@ -71,7 +71,13 @@ fn rejected_report_is_not_retried_and_shows_the_service_message() {
     report(&endpoint)
         .expect(3, &["403 Forbidden: go away", "the token from the variable SUPERCARGO_TOKEN", "\"acme\""]);
     let endpoint = Server::start(|_| Reply::text(404, ""));
-    report(&endpoint).expect(4, &["404 Not Found: no message", "hint: check the base URL http://127.0.0.1"]);
+    report(&endpoint).expect(
+        4,
+        &[
+            "404 Not Found: no message",
+            "hint: check the name, the organization and the base URL http://127.0.0.1",
+        ],
+    );
 }
 
 #[test]

@@ -232,9 +232,9 @@ impl Problem {
         Self { retry_after: Some(RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    /// 400: the connection ended within the body.
+    /// 408: the connection ended within the body. A proxy may still pass the response on, and the request can be repeated.
     pub(crate) fn broken_off() -> Self {
-        Self::invalid("the connection was closed before the end of the body")
+        Self::new(StatusCode::REQUEST_TIMEOUT, "the connection was closed before the end of the body")
     }
 }
 

@@ -13,7 +13,7 @@ const EXCLUDED: &str = "Excluded by annotation";
 
 /// Reports a pod of `prod`, with these headers `Supercargo-Excluded-Pods`.
 async fn send(service: &TestService, excluded: &[&str]) -> Response {
-    let request = service.request(Method::PUT, REPORTER, "/environments/acme/prod/report/K8S");
+    let request = service.request(Method::PUT, REPORTER, "/environments/acme/prod/report/K8S?create=true");
     let request = request.header("Content-Type", "application/json").body(report(&[pod("p", "cart:1", 'a')]));
     let add =
         |request: reqwest::RequestBuilder, value: &&str| request.header("Supercargo-Excluded-Pods", *value);
