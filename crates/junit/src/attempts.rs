@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::case::{CaseOutcome, PerKind};
 use super::decide::deciding;
 use super::records::{CaseRecord, Records, SuiteId};
 
@@ -14,7 +15,8 @@ pub(super) fn merge(records: &mut Records) -> u64 {
     let mut counts = suites.each(Counts::default());
     for case in &*cases {
         counts[case.suite].tests += u32::from(case.is_named());
-        counts[case.suite].unsuccessful += u32::from(case.is_unsuccessful());
+        counts[case.suite].skipped += u32::from(case.is_named() && case.outcome == CaseOutcome::Skipped);
+        counts[case.suite].unsuccessful.of(case.outcome).into_iter().for_each(|sum| *sum += 1);
         counts[deciding[case.suite]].has_reruns |= case.is_rerun();
     }
     let mut dropped = 0;
@@ -30,10 +32,14 @@ pub(super) fn merge(records: &mut Records) -> u64 {
                 // It does not count tests.
                 groups.retain(|group| group.is_marked);
             }
-            let is_clear =
-                declared.tests == Some(of_last.tests) || declared.unsuccessful == Some(of_last.unsuccessful);
+            let is_skipped_instead = declared.tests.is_some_and(|declared| {
+                count.skipped > 0 && declared >= count.tests.saturating_sub(count.skipped)
+            });
+            let is_clear = declared.tests == Some(of_last.tests) && !is_skipped_instead
+                || count.declares(declared.unsuccessful, of_last);
             for group in &groups {
-                let kept = if is_clear || group.is_marked { group.last() } else { group.worst(inside) };
+                let kept =
+                    if is_clear || group.is_clear(inside) { group.last() } else { group.worst(inside) };
                 count = count.without(inside, group, kept);
                 for attempt in group.cases.iter().filter(|attempt| **attempt != kept) {
                     if let Some(case) = inside.get_mut(*attempt) {
@@ -45,7 +51,8 @@ pub(super) fn merge(records: &mut Records) -> u64 {
         }
         if let Some(outer) = suites[suite].parent {
             counts[outer].tests += count.tests;
-            counts[outer].unsuccessful += count.unsuccessful;
+            counts[outer].skipped += count.skipped;
+            counts[outer].unsuccessful = counts[outer].unsuccessful.plus(count.unsuccessful);
         }
     }
     dropped
@@ -55,7 +62,9 @@ pub(super) fn merge(records: &mut Records) -> u64 {
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     tests: u32,
-    unsuccessful: u32,
+    /// Some producers do not count these as tests.
+    skipped: u32,
+    unsuccessful: PerKind<u32>,
     has_reruns: bool,
 }
 
@@ -66,9 +75,16 @@ impl Counts {
             group.cases.iter().filter(|attempt| **attempt != kept).filter_map(|attempt| cases.get(*attempt))
         {
             self.tests -= 1;
-            self.unsuccessful -= u32::from(case.is_unsuccessful());
+            self.skipped -= u32::from(case.outcome == CaseOutcome::Skipped);
+            self.unsuccessful.of(case.outcome).into_iter().for_each(|sum| *sum -= 1);
         }
         self
+    }
+
+    /// Whether a suite declares the failures and errors of the last attempts. What it does not declare must not differ.
+    fn declares(self, declared: PerKind<Option<u32>>, of_last: Self) -> bool {
+        let all = declared.zip_with(self.unsuccessful, |declared, count| declared.unwrap_or(count));
+        (declared.failures.is_some() || declared.errors.is_some()) && all == of_last.unsuccessful
     }
 }
 
@@ -82,6 +98,13 @@ struct Attempts {
 impl Attempts {
     fn last(&self) -> usize {
         self.cases.last().copied().unwrap_or_default()
+    }
+
+    /// Whether marks alone tell that the cases are attempts: each but the first is a rerun.
+    fn is_clear(&self, cases: &[CaseRecord]) -> bool {
+        let mut reruns =
+            self.cases.iter().map(|attempt| cases.get(*attempt).is_some_and(CaseRecord::is_rerun));
+        reruns.next() == Some(false) && reruns.all(|is_rerun| is_rerun)
     }
 
     fn worst(&self, cases: &[CaseRecord]) -> usize {

@@ -59,9 +59,12 @@ pub(super) fn character(number: &str) -> Option<char> {
     char::from_u32(code.ok()?).filter(|character| *character != '\0')
 }
 
-/// Whether an attribute such as `flaky` is set.
+/// Whether an attribute such as `flaky` is set: `true`, `yes` or a positive number.
 pub(super) fn is_set(value: &str) -> bool {
-    !matches!(value.trim().to_ascii_lowercase().as_str(), "" | "0" | "false" | "no")
+    let value = value.trim();
+    value.eq_ignore_ascii_case("true")
+        || value.eq_ignore_ascii_case("yes")
+        || value.parse::<u32>().is_ok_and(|number| number > 0)
 }
 
 /// Parses seconds from 0 to 1e9, the interface's maximum. The last of `.` and `,` begins the fraction if the other one

@@ -17,6 +17,42 @@ pub(super) enum CaseOutcome {
     Errored,
 }
 
+/// A value for failures and one for errors, which are compared separately.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct PerKind<T> {
+    pub(super) failures: T,
+    pub(super) errors: T,
+}
+
+impl<T> PerKind<T> {
+    /// The value for cases with this outcome; `None` if they are successful.
+    pub(super) fn of(&mut self, outcome: CaseOutcome) -> Option<&mut T> {
+        match outcome {
+            CaseOutcome::Failed => Some(&mut self.failures),
+            CaseOutcome::Errored => Some(&mut self.errors),
+            CaseOutcome::Passed | CaseOutcome::Skipped => None,
+        }
+    }
+
+    pub(super) fn zip_with<U, V>(self, other: PerKind<U>, f: impl Fn(T, U) -> V) -> PerKind<V> {
+        PerKind { failures: f(self.failures, other.failures), errors: f(self.errors, other.errors) }
+    }
+}
+
+impl PerKind<u32> {
+    pub(super) fn sum(self) -> u32 {
+        self.failures.saturating_add(self.errors)
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.zip_with(other, u32::saturating_add)
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.zip_with(other, u32::saturating_sub)
+    }
+}
+
 /// What a test case is marked as beside its outcome. Only a marked case can be excused by the totals of its suite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Marks {
@@ -39,11 +75,12 @@ pub(super) struct Case {
     pub(super) name: String,
     pub(super) duration: Option<f64>,
     pub(super) marks: Marks,
-    /// Failures that do not count: of attempts before the last, and of `todo` tests. Some producers include
-    /// them in the suite's own numbers.
-    pub(super) uncounted_failures: u32,
+    /// `flakyFailure` and `flakyError`.
+    flaky: PerKind<u32>,
+    /// `rerunFailure` and `rerunError`.
+    reruns: PerKind<u32>,
     /// `failure` and `error` elements. Some producers count these instead of tests.
-    pub(super) failing_elements: u8,
+    pub(super) failing_elements: PerKind<u8>,
     /// The worst that a child says.
     of_children: Option<CaseOutcome>,
     /// The worst that `status` and `result` say.
@@ -87,8 +124,9 @@ impl Case {
     pub(super) fn record_child(&mut self, child: &BytesStart<'_>) -> Result<(), Problem> {
         match child.local_name().as_ref() {
             name @ ("error" | "failure") => {
-                self.record(if name == "error" { CaseOutcome::Errored } else { CaseOutcome::Failed });
-                self.failing_elements = self.failing_elements.saturating_add(1);
+                let outcome = if name == "error" { CaseOutcome::Errored } else { CaseOutcome::Failed };
+                self.record(outcome);
+                self.failing_elements.of(outcome).into_iter().for_each(|sum| *sum = sum.saturating_add(1));
                 if self.message.is_empty() {
                     self.message = FailedTest::message_of(child);
                 }
@@ -110,10 +148,16 @@ impl Case {
                     }
                 }
             }
-            name @ ("flakyFailure" | "flakyError" | "rerunFailure" | "rerunError") => {
-                self.marks.is_flaky |= name.starts_with("flaky");
-                self.uncounted_failures = self.uncounted_failures.saturating_add(1);
+            "flakyFailure" => {
+                self.marks.is_flaky = true;
+                self.flaky.failures = self.flaky.failures.saturating_add(1);
             }
+            "flakyError" => {
+                self.marks.is_flaky = true;
+                self.flaky.errors = self.flaky.errors.saturating_add(1);
+            }
+            "rerunFailure" => self.reruns.failures = self.reruns.failures.saturating_add(1),
+            "rerunError" => self.reruns.errors = self.reruns.errors.saturating_add(1),
             _ => {}
         }
         Ok(())
@@ -130,6 +174,10 @@ impl Case {
         !self.name.trim().is_empty()
     }
 
+    pub(super) fn is_failed_by_status(&self) -> bool {
+        self.of_status >= CaseOutcome::Failed || self.status.is_some()
+    }
+
     /// The outcome that the element says, and the doubt if only that makes it an error. A child that says something
     /// explains a status that is not known.
     pub(super) fn outcome(&self) -> (CaseOutcome, Option<Doubt>) {
@@ -144,9 +192,17 @@ impl Case {
         }
     }
 
-    /// Failures that do not count.
-    pub(super) fn uncounted(&self) -> u32 {
-        self.uncounted_failures.saturating_add(u32::from(self.is_todo))
+    /// Failures that do not count: of attempts before the last, and of a `todo` test. Some producers include them in
+    /// the suite's own numbers. Attempts before one that failed say nothing about a test that did not fail.
+    pub(super) fn uncounted(&self) -> PerKind<u32> {
+        let mut uncounted = self.flaky;
+        if self.is_todo {
+            let outcome = self.of_children.max(Some(self.of_status)).unwrap_or_default();
+            uncounted.of(outcome).into_iter().for_each(|sum| *sum = sum.saturating_add(1));
+        } else if self.outcome().0 >= CaseOutcome::Failed {
+            uncounted = uncounted.plus(self.reruns);
+        }
+        uncounted
     }
 
     /// The description of a test that failed.

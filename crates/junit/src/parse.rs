@@ -6,7 +6,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::attributes::character;
-use super::case::Case;
+use super::case::{Case, PerKind};
 use super::encoding;
 use super::error::{JunitError, Problem, position};
 use super::failed_tests::FailedTest;
@@ -70,7 +70,7 @@ fn add_suite(
         key,
         cases: first..first,
         declared: suite.declared,
-        uncounted_failures: 0,
+        uncounted: PerKind::default(),
         start: suite.start,
         host,
     })
@@ -234,8 +234,8 @@ impl Parser<'_> {
         }
         let key = self.records.case_key(case, name);
         self.records.add_case(case, suite, key);
-        let sum = &mut self.records.suites[suite].uncounted_failures;
-        *sum = sum.saturating_add(case.uncounted());
+        let sum = &mut self.records.suites[suite].uncounted;
+        *sum = sum.plus(case.uncounted());
     }
 
     fn end_suite(&mut self, suite: SuiteId) {

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::{Index, IndexMut, Range};
 use std::path::{Component, Path, PathBuf};
 
-use super::case::{Case, CaseOutcome, Doubt, Marks};
+use super::case::{Case, CaseOutcome, Doubt, Marks, PerKind};
 use super::suite::{Declared, Start};
 use model::{JunitResult, Text};
 
@@ -47,7 +47,7 @@ pub(super) struct SuiteRecord {
     pub(super) cases: Range<usize>,
     pub(super) declared: Declared,
     /// Failures of its own test cases that do not count.
-    pub(super) uncounted_failures: u32,
+    pub(super) uncounted: PerKind<u32>,
     pub(super) start: Option<Start>,
     /// Hash of the name of the host.
     pub(super) host: Option<u64>,
@@ -61,7 +61,7 @@ pub(super) struct CaseRecord {
     pub(super) duration: f64,
     pub(super) suite: SuiteId,
     pub(super) outcome: CaseOutcome,
-    pub(super) failing_elements: u8,
+    pub(super) failing_elements: PerKind<u8>,
     pub(super) sign: Sign,
     pub(super) flags: Flags,
 }
@@ -85,13 +85,16 @@ impl Flags {
     const RERUN: u8 = 4;
     const NAMED: u8 = 8;
     const DROPPED: u8 = 16;
+    const FAILED_BY_STATUS: u8 = 32;
 
-    fn new(marks: Marks, is_named: bool) -> Self {
+    fn new(case: &Case) -> Self {
+        let Marks { is_skipped, is_flaky, is_rerun } = case.marks;
         let bits = [
-            (marks.is_skipped, Self::SKIPPED),
-            (marks.is_flaky, Self::FLAKY),
-            (marks.is_rerun, Self::RERUN),
-            (is_named, Self::NAMED),
+            (is_skipped, Self::SKIPPED),
+            (is_flaky, Self::FLAKY),
+            (is_rerun, Self::RERUN),
+            (case.is_named(), Self::NAMED),
+            (case.is_failed_by_status(), Self::FAILED_BY_STATUS),
         ];
         Self(bits.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, bit)| all | bit))
     }
@@ -119,8 +122,10 @@ impl CaseRecord {
         self.flags.has(Flags::NAMED)
     }
 
-    pub(super) fn is_marked(&self) -> bool {
+    /// Whether totals can excuse the case: it is marked, and its status does not say that the last attempt failed.
+    pub(super) fn is_excusable(&self) -> bool {
         self.flags.has(Flags::SKIPPED | Flags::FLAKY | Flags::RERUN)
+            && !self.flags.has(Flags::FAILED_BY_STATUS)
     }
 
     pub(super) fn is_rerun(&self) -> bool {
@@ -201,7 +206,7 @@ impl Records {
             outcome,
             failing_elements: case.failing_elements,
             sign,
-            flags: Flags::new(case.marks, case.is_named()),
+            flags: Flags::new(case),
         });
     }
 

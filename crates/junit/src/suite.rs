@@ -3,6 +3,7 @@
 use quick_xml::events::BytesStart;
 
 use super::attributes::{MAX_NAME_CHARS, attributes, seconds};
+use super::case::PerKind;
 use super::error::Problem;
 use model::escape::shortened;
 use model::{JunitResult, Text, Timestamp};
@@ -21,8 +22,7 @@ pub(super) struct Suite {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Declared {
     pub(super) tests: Option<u32>,
-    /// Failures and errors.
-    pub(super) unsuccessful: Option<u32>,
+    pub(super) unsuccessful: PerKind<Option<u32>>,
     pub(super) seconds: Option<f64>,
 }
 
@@ -43,12 +43,8 @@ impl Suite {
             match key {
                 "name" => suite.name = shortened(&value.replace('\0', "\u{fffd}"), MAX_NAME_CHARS),
                 "tests" => declared.tests = number(&value),
-                "failures" | "errors" => {
-                    if let Some(number) = number(&value) {
-                        let other = declared.unsuccessful.unwrap_or(0);
-                        declared.unsuccessful = Some(other.saturating_add(number));
-                    }
-                }
+                "failures" => add(&mut declared.unsuccessful.failures, number(&value)),
+                "errors" => add(&mut declared.unsuccessful.errors, number(&value)),
                 "time" => declared.seconds = seconds(&value),
                 "timestamp" => {
                     suite.timestamp = Timestamp::parse(value.trim());
@@ -69,6 +65,11 @@ impl Suite {
             ..JunitResult::default()
         }
     }
+}
+
+/// Adds a repeated number, so that it does not hide the first.
+fn add(sum: &mut Option<u32>, number: Option<u32>) {
+    *sum = number.map(|number| sum.unwrap_or(0).saturating_add(number)).or(*sum);
 }
 
 fn number(text: &str) -> Option<u32> {

@@ -478,7 +478,12 @@ fn attempts_count_once_with_the_last_outcome() {
         (&format!(r#" tests="1">{A}{B}"#), "2/0/0/0", ""),
         (r#" tests="1"><testcase/><testcase/>"#, "2/0/2/0", "2 tests without name and outcome: an error"),
         // Marked attempts.
-        (r#"><testcase name="a" rerun="true"><failure/></testcase><testcase name="a"/>"#, "1/0/0/0", one),
+        (r#"><testcase name="a"><failure/></testcase><testcase name="a" rerun="true"/>"#, "1/0/0/0", one),
+        (
+            r#"><testcase name="a"><failure/></testcase><testcase name="a" retry="1"><failure/></testcase><testcase name="a" retry="2"/>"#,
+            "1/0/0/0",
+            two,
+        ),
         (r#"><testcase name="a" rerun="false"><failure/></testcase><testcase name="a"/>"#, "2/1/0/0", ""),
         // An outer suite declares the tests.
         (&format!(r#" tests="1"><testsuite>{F}{A}</testsuite>"#), "1/0/0/0", one),
@@ -498,6 +503,129 @@ fn attempts_count_once_with_the_last_outcome() {
 }
 
 #[test]
+fn attempts_that_totals_or_marks_do_not_tell_apart_count_with_the_worst_outcome() {
+    const A: &str = r#"<testcase classname="c" name="a"/>"#;
+    const F: &str = r#"<testcase classname="c" name="a"><failure/></testcase>"#;
+    const E: &str = r#"<testcase classname="c" name="a"><error/></testcase>"#;
+    const R: &str = r#"<testcase classname="c" name="a" rerun="true"/>"#;
+    const S: &str = r#"<testcase classname="c" name="s"><skipped/></testcase>"#;
+    let two = "2 earlier attempts of a test: not counted";
+    let one = "1 earlier attempt of a test: not counted";
+    assert_decided(&[
+        // The suite may not count the skipped test instead.
+        (&format!(r#" tests="2" skipped="1">{F}{A}{S}"#), "2/1/0/1", one),
+        (&format!(r#" tests="2">{F}{A}{S}"#), "2/1/0/1", one),
+        (&format!(r#" tests="2" failures="0">{E}{A}{S}"#), "2/0/1/1", one),
+        (&format!(r#" tests="2" errors="0">{F}{A}{S}"#), "2/1/0/1", one),
+        (&format!(r#" tests="2" failures="0" errors="0">{E}{A}{S}"#), "2/0/0/1", one),
+        (&format!(r#" tests="2" failures="0">{F}{A}{S}"#), "2/0/0/1", one),
+        // Marks that do not tell which test was repeated, or in which order.
+        (&format!(">{F}{F}{R}"), "1/1/0/0", two),
+        (&format!(">{F}{R}{A}"), "1/1/0/0", two),
+        (r#"><testcase name="a" rerun="true"><failure/></testcase><testcase name="a"/>"#, "1/1/0/0", one),
+    ]);
+    for value in ["none", "off", "n", "never", "null", "-1", "0", "1.5", "disabled", ""] {
+        for mark in ["rerun", "retry", "flaky"] {
+            assert_decided(&[
+                (&format!(r#">{F}<testcase classname="c" name="a" {mark}="{value}"/>"#), "2/1/0/0", ""),
+                (
+                    &format!(r#" failures="0"><testcase name="a" {mark}="{value}"><failure/></testcase>"#),
+                    "1/1/0/0",
+                    "",
+                ),
+            ]);
+        }
+    }
+}
+
+#[test]
+fn errors_are_excused_only_by_declared_errors_and_never_against_the_status() {
+    assert_decided(&[
+        (r#" failures="0"><testcase name="a" flaky="true"><error/></testcase>"#, "1/0/1/0", ""),
+        (r#" errors="0"><testcase name="a" flaky="true"><failure/></testcase>"#, "1/1/0/0", ""),
+        (r#" failures="0"><testcase name="a"><skipped/><error/></testcase>"#, "1/0/1/0", ""),
+        (r#" failures="0"><testcase name="a"><failure/><flakyError/><error/></testcase>"#, "1/0/1/0", ""),
+    ]);
+    for (status, counts) in [("timeout", "1/0/1/0"), ("aborted", "1/0/1/0"), ("failed", "1/0/1/0")] {
+        for mark in [r#"flaky="true""#, r#"rerun="1""#, r#"result="skipped""#] {
+            let xml = format!(
+                r#" failures="0" errors="0"><testcase name="a" status="{status}" {mark}><error/></testcase>"#
+            );
+            let xml = format!("<testsuite{xml}</testsuite>");
+            assert_eq!(decided(&[("r.xml", &xml)]).0, counts, "{xml}");
+        }
+    }
+}
+
+#[test]
+fn declared_failures_and_errors_are_compared_separately_and_not_hidden_by_what_did_not_fail() {
+    let error = "1 error declared by a suite outside of its tests";
+    const P: &str = r#"<testcase name="p"/>"#;
+    const FLAKY: &str = r#"<testcase name="a"><flakyFailure/></testcase>"#;
+    assert_decided(&[
+        (
+            &format!(r#" errors="1"><testcase name="a"><skipped type="todo"/></testcase>{P}"#),
+            "3/0/1/1",
+            error,
+        ),
+        (
+            &format!(r#" failures="1"><testcase name="a"><skipped type="todo"/></testcase>{P}"#),
+            "3/0/1/1",
+            error,
+        ),
+        (
+            &format!(r#" errors="1"><testcase name="a"><skipped type="todo"/><failure/></testcase>{P}"#),
+            "3/0/1/1",
+            error,
+        ),
+        (
+            &format!(r#" failures="1"><testcase name="a"><skipped type="todo"/><failure/></testcase>{P}"#),
+            "2/0/0/1",
+            "",
+        ),
+        (&format!(r#" tests="2" failures="0" errors="1">{FLAKY}{P}"#), "3/0/1/0", error),
+        (
+            &format!(r#" tests="2" failures="1"><testcase name="a"><flakyError/></testcase>{P}"#),
+            "3/0/1/0",
+            error,
+        ),
+        (&format!(r#" tests="2" errors="1"><testcase name="a"><flakyError/></testcase>{P}"#), "2/0/0/0", ""),
+        (
+            &format!(r#" tests="2" failures="1"><testcase name="a"><rerunFailure/></testcase>{P}"#),
+            "3/0/1/0",
+            error,
+        ),
+        (
+            &format!(r#" tests="2" errors="1"><testcase name="a"><rerunError/></testcase>{P}"#),
+            "3/0/1/0",
+            error,
+        ),
+        (&format!(r#" failures="2">{FLAKY}{P}"#), "3/0/1/0", error),
+    ]);
+    for (xml, counts) in [
+        (format!(r#"<testsuites errors="1"><testsuite>{FLAKY}</testsuite></testsuites>"#), "2/0/1/0"),
+        (format!(r#"<testsuites failures="1"><testsuite>{FLAKY}</testsuite></testsuites>"#), "1/0/0/0"),
+        // The suite does not declare the attempt, so neither does the root.
+        (
+            format!(r#"<testsuites failures="1"><testsuite failures="0">{FLAKY}</testsuite></testsuites>"#),
+            "2/0/1/0",
+        ),
+        (
+            format!(
+                r#"<testsuites failures="1" errors="1"><testsuite failures="1">{P}</testsuite></testsuites>"#
+            ),
+            "3/0/2/0",
+        ),
+        (
+            format!(r#"<testsuites errors="1"><testsuite failures="1">{P}</testsuite></testsuites>"#),
+            "3/0/2/0",
+        ),
+    ] {
+        assert_eq!(decided(&[("r.xml", &xml)]).0, counts, "{xml}");
+    }
+}
+
+#[test]
 fn only_marked_failures_are_excused_by_the_totals_of_the_suite() {
     let one = "1 failure excused by the totals of the suite";
     assert_decided(&[
@@ -505,7 +633,7 @@ fn only_marked_failures_are_excused_by_the_totals_of_the_suite() {
         (r#" failures="0" errors="0"><testcase name="a"><error/><skipped/></testcase>"#, "1/0/0/1", one),
         (r#" failures="0"><testcase name="a" status="disabled"><failure/></testcase>"#, "1/0/0/1", one),
         (r#" failures="0"><testcase flaky="true"><failure/></testcase>"#, "1/0/0/0", one),
-        (r#" failures="0"><testcase name="a" retry="1"><error/></testcase>"#, "1/0/0/0", one),
+        (r#" failures="0" errors="0"><testcase name="a" retry="1"><error/></testcase>"#, "1/0/0/0", one),
         (r#" failures="0"><testcase name="a"><failure/><flakyFailure/></testcase>"#, "1/0/0/0", one),
         // The suite counts it, or declares nothing.
         (r#" failures="1"><testcase><skipped/><failure/></testcase>"#, "1/1/0/0", ""),
