@@ -3,9 +3,10 @@
 use quick_xml::events::BytesStart;
 
 use super::attributes::{MAX_NAME_CHARS, attributes, is_set, seconds};
+use super::decisions::Doubt;
 use super::error::Problem;
 use super::failed_tests::FailedTest;
-use model::escape::{Escaped, shortened};
+use model::escape::{needs_escape, shortened};
 
 /// Outcome of a test, from best to worst.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,14 +62,6 @@ pub(super) struct Marks {
     pub(super) is_rerun: bool,
 }
 
-/// Why a test case without a child that says otherwise did not pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Doubt {
-    Nameless,
-    /// A status that is not a known word of passing, skipping or failing.
-    Status(String),
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Case {
     pub(super) class: String,
@@ -87,6 +80,8 @@ pub(super) struct Case {
     of_status: CaseOutcome,
     /// A status that is an error.
     status: Option<String>,
+    /// A child that is not known, or an unclear total of a suite: an error whatever else the element says.
+    doubt: Option<Doubt>,
     /// The test is expected to fail for now and counts as skipped.
     is_todo: bool,
     message: String,
@@ -100,16 +95,28 @@ impl Case {
             let (key, value) = attribute?;
             match key {
                 "time" => case.duration = seconds(&value),
-                // CTest and GoogleTest mark skipped tests only here.
-                "status" | "result" => case.record_status(&value),
                 "name" => case.name = value.into_owned(),
                 "classname" => case.class = value.into_owned(),
                 "flaky" => case.marks.is_flaky |= is_set(&value),
                 "rerun" | "retry" => case.marks.is_rerun |= is_set(&value),
+                _ if key.eq_ignore_ascii_case("success") => case.record_status(success(&value)),
+                // CTest and GoogleTest mark skipped tests only here.
+                _ if STATUS.iter().any(|status| key.eq_ignore_ascii_case(status)) => {
+                    case.record_status(&value)
+                }
                 _ => {}
             }
         }
         Ok(case)
+    }
+
+    /// A total of a suite that is not a number.
+    pub(super) fn of_total(attribute: &str, value: &str) -> Self {
+        let doubt = Doubt::Total {
+            attribute: attribute.to_owned(),
+            value: shortened(value.trim(), MAX_STATUS_CHARS),
+        };
+        Self { doubt: Some(doubt), ..Self::default() }
     }
 
     /// A `failure` or `error` of a suite itself.
@@ -158,7 +165,8 @@ impl Case {
             }
             "rerunFailure" => self.reruns.failures = self.reruns.failures.saturating_add(1),
             "rerunError" => self.reruns.errors = self.reruns.errors.saturating_add(1),
-            _ => {}
+            "properties" | "system-out" | "system-err" => {}
+            name => self.doubt = Some(Doubt::Child(shortened(name, MAX_STATUS_CHARS))),
         }
         Ok(())
     }
@@ -171,7 +179,7 @@ impl Case {
     }
 
     pub(super) fn is_named(&self) -> bool {
-        !self.name.trim().is_empty()
+        !self.name.chars().all(|c| c.is_whitespace() || needs_escape(c))
     }
 
     pub(super) fn is_failed_by_status(&self) -> bool {
@@ -181,6 +189,9 @@ impl Case {
     /// The outcome that the element says, and the doubt if only that makes it an error. A child that says something
     /// explains a status that is not known.
     pub(super) fn outcome(&self) -> (CaseOutcome, Option<Doubt>) {
+        if let Some(doubt) = &self.doubt {
+            return (CaseOutcome::Errored, Some(doubt.clone()));
+        }
         match (self.of_children, &self.status) {
             _ if self.is_todo => (CaseOutcome::Skipped, None),
             (Some(outcome), _) => (outcome.max(self.of_status), None),
@@ -208,11 +219,7 @@ impl Case {
     /// The description of a test that failed.
     pub(super) fn failed_test(&self, suite: &str) -> FailedTest {
         let (outcome, doubt) = self.outcome();
-        let message = match doubt {
-            Some(Doubt::Nameless) => "the test case has no name".to_owned(),
-            Some(Doubt::Status(word)) => format!("the status is \"{}\"", Escaped(&word)),
-            None => self.message.clone(),
-        };
+        let message = doubt.map_or_else(|| self.message.clone(), |doubt| doubt.to_string());
         FailedTest {
             suite: suite.to_owned(),
             class: shortened(&self.class, MAX_NAME_CHARS),
@@ -242,7 +249,19 @@ impl Case {
     }
 }
 
-/// Limit for a status in a message, in characters.
+/// The attributes of a test case that say its outcome.
+const STATUS: [&str; 4] = ["status", "result", "outcome", "state"];
+
+/// The status that `success` means.
+fn success(value: &str) -> &str {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "1" => "passed",
+        "false" | "no" | "0" => "failed",
+        _ => value,
+    }
+}
+
+/// Limit for a status, total or name of a child in a message, in characters.
 const MAX_STATUS_CHARS: usize = 40;
 
 enum StatusWord {
@@ -254,18 +273,17 @@ enum StatusWord {
 
 impl StatusWord {
     fn of(status: &str) -> Self {
-        let word: String = status.chars().filter(|c| !matches!(c, '_' | '-') && !c.is_whitespace()).collect();
-        Self::Known(match word.to_lowercase().as_str() {
+        let word = status.trim().to_lowercase().replace(['_', '-'], " ");
+        Self::Known(match word.as_str() {
             "" => return Self::Absent,
             "run" | "ran" | "ok" | "pass" | "passed" | "success" | "successful" | "succeeded"
             | "complete" | "completed" => CaseOutcome::Passed,
-            "notrun" | "notexecuted" | "disabled" | "suppressed" | "skip" | "skipped" | "ignored"
-            | "inconclusive" => CaseOutcome::Skipped,
+            "notrun" | "not run" | "notexecuted" | "not executed" | "disabled" | "suppressed" | "skip"
+            | "skipped" | "ignored" | "inconclusive" => CaseOutcome::Skipped,
             "fail" | "failed" | "failure" => CaseOutcome::Failed,
-            "error" | "errored" | "timeout" | "timedout" | "abort" | "aborted" | "broken" | "canceled"
-            | "cancelled" | "crash" | "crashed" | "interrupted" | "killed" | "panicked" => {
-                CaseOutcome::Errored
-            }
+            "error" | "errored" | "timeout" | "time out" | "timedout" | "timed out" | "abort" | "aborted"
+            | "broken" | "canceled" | "cancelled" | "crash" | "crashed" | "interrupted" | "killed"
+            | "panicked" => CaseOutcome::Errored,
             _ => return Self::Unknown,
         })
     }

@@ -17,13 +17,10 @@ pub(super) fn decide(records: &mut Records) -> (Vec<JunitResult>, Decisions) {
     let outside = outside.iter().map(|errors| u64::from(*errors)).sum();
     let mut decisions = Decisions { copies, attempts, excused, outside, ..Decisions::default() };
     for case in records.cases.iter().filter(|case| case.counts() && case.outcome == CaseOutcome::Errored) {
-        match case.sign {
-            Sign::Clear => {}
-            Sign::Nameless => decisions.nameless += 1,
-            Sign::Status(word) => {
-                let word = records.statuses.get(usize::from(word)).cloned().unwrap_or_default();
-                *decisions.statuses.entry(word).or_default() += 1;
-            }
+        if let Sign::Doubt(doubt) = case.sign
+            && let Some(doubt) = records.doubts.get(usize::from(doubt))
+        {
+            *decisions.doubts.entry(doubt.clone()).or_default() += 1;
         }
     }
     (results, decisions)

@@ -15,16 +15,46 @@ pub struct Decisions {
     pub attempts: u64,
     /// Failed tests, marked as skipped, flaky or rerun, that their suite does not count as failed.
     pub excused: u64,
-    /// Tests without a name and without an outcome.
-    pub nameless: u64,
-    /// Tests by their status, if it is an error or not known.
-    pub statuses: BTreeMap<String, u64>,
+    /// Tests and totals that are errors, by the reason.
+    pub doubts: BTreeMap<Doubt, u64>,
     /// Failures and errors that suites declare although none of their tests failed.
     pub outside: u64,
 }
 
-/// Limit for the statuses in the text.
-const MAX_STATUSES: usize = 5;
+/// Why something is an error although no `failure` or `error` says so.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// A test case without a name and without an outcome.
+    Nameless,
+    /// A status that is an error, or not a known word of passing or skipping.
+    Status(String),
+    /// A child of a test case that is not known, and may be an outcome.
+    Child(String),
+    /// A total of a suite that is not a number.
+    Total {
+        /// The name of the attribute.
+        attribute: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// The message of a failed test.
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nameless => f.write_str("the test case has no name"),
+            Self::Status(word) => write!(f, "the status is \"{}\"", Escaped(word)),
+            Self::Child(name) => write!(f, "the element <{}> is not known", Escaped(name)),
+            Self::Total { attribute, value } => {
+                write!(f, "the suite declares {attribute}=\"{}\", which is not a number", Escaped(value))
+            }
+        }
+    }
+}
+
+/// Limit for the reasons in the text.
+const MAX_DOUBTS: usize = 5;
 
 /// Empty if every test counts as its element says.
 impl fmt::Display for Decisions {
@@ -32,22 +62,31 @@ impl fmt::Display for Decisions {
         let counted = |number: u64, noun: &str, what: &str| {
             (number > 0).then(|| format!("{} {what}", pluralize(number, noun)))
         };
-        let statuses = self.statuses.iter().take(MAX_STATUSES).filter_map(|(status, tests)| {
-            counted(*tests, "test", &format!("with the status \"{}\": an error", Escaped(status)))
+        let doubts = self.doubts.iter().take(MAX_DOUBTS).filter_map(|(doubt, number)| match doubt {
+            Doubt::Nameless => counted(*number, "test", "without name and outcome: an error"),
+            Doubt::Status(word) => {
+                counted(*number, "test", &format!("with the status \"{}\": an error", Escaped(word)))
+            }
+            Doubt::Child(name) => {
+                counted(*number, "test", &format!("with the unknown element <{}>: an error", Escaped(name)))
+            }
+            Doubt::Total { attribute, value } => {
+                let what = format!("with {attribute}=\"{}\", not a number: an error", Escaped(value));
+                counted(*number, "suite", &what)
+            }
         });
-        let more: u64 = self.statuses.values().skip(MAX_STATUSES).sum();
+        let more: u64 = self.doubts.values().skip(MAX_DOUBTS).sum();
         let parts = [
             counted(self.copies, "copy", "in other files: not counted"),
             counted(self.attempts, "earlier attempt", "of a test: not counted"),
             counted(self.excused, "failure", "excused by the totals of the suite"),
-            counted(self.nameless, "test", "without name and outcome: an error"),
         ];
         let last = [
-            counted(more, "test", "with another status: an error"),
+            counted(more, "other", "without a clear outcome: an error"),
             counted(self.outside, "error", "declared by a suite outside of its tests"),
         ];
         let parts: Vec<_> =
-            parts.into_iter().flatten().chain(statuses).chain(last.into_iter().flatten()).collect();
+            parts.into_iter().flatten().chain(doubts).chain(last.into_iter().flatten()).collect();
         f.write_str(&parts.join("; "))
     }
 }

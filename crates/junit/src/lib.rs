@@ -23,7 +23,7 @@ mod suite;
 mod tests;
 mod totals;
 
-pub use decisions::Decisions;
+pub use decisions::{Decisions, Doubt};
 pub use encoding::may_have_suites;
 pub use error::{JunitError, Problem, TextPosition};
 pub use failed_tests::FailedTest;

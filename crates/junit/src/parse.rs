@@ -204,7 +204,19 @@ impl Parser<'_> {
             result.timestamp = [result.timestamp, suite.timestamp].into_iter().flatten().min();
         }
         let added = add_suite(self.records, self.file, &suite, Some(outer), Some(result));
+        self.add_unclear_totals(&suite, added);
         ElementKind::Suite(added, suite.name)
+    }
+
+    fn add_unclear_totals(&mut self, suite: &Suite, id: SuiteId) {
+        for (attribute, value) in &suite.unclear {
+            let case = Case::of_total(attribute, value);
+            if self.wanted.cases.contains(&self.records.cases.len()) {
+                self.wanted.found.push(case.failed_test(&suite.name));
+            }
+            let key = self.records.case_key(&case, &suite.name);
+            self.records.add_case(&case, id, key);
+        }
     }
 
     fn declare_root(&mut self, suite: &Suite) {
@@ -214,6 +226,7 @@ impl Parser<'_> {
         if let Some(file) = self.records.files.get_mut(at(self.file)) {
             file.root = suite.result();
         }
+        self.add_unclear_totals(suite, self.root);
     }
 
     /// Closes an element.

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::{Index, IndexMut, Range};
 use std::path::{Component, Path, PathBuf};
 
-use super::case::{Case, CaseOutcome, Doubt, Marks, PerKind};
+use super::case::{Case, CaseOutcome, Marks, PerKind};
+use super::decisions::Doubt;
 use super::suite::{Declared, Start};
 use model::{JunitResult, Text};
 
@@ -19,8 +20,8 @@ pub(super) struct Records {
     pub(super) cases: Vec<CaseRecord>,
     /// Names and times of the outermost suites; the numbers are filled in by the decision.
     pub(super) results: Vec<JunitResult>,
-    /// Distinct statuses that are errors.
-    pub(super) statuses: Vec<String>,
+    /// Distinct reasons for errors.
+    pub(super) doubts: Vec<Doubt>,
 }
 
 #[derive(Debug)]
@@ -70,9 +71,8 @@ pub(super) struct CaseRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sign {
     Clear,
-    Nameless,
-    /// Index in `Records::statuses`.
-    Status(u8),
+    /// Index in `Records::doubts`.
+    Doubt(u8),
 }
 
 /// Marks, whether the case has a name, and whether it counts.
@@ -145,11 +145,11 @@ pub(super) struct Mark {
     suites: usize,
     cases: usize,
     results: usize,
-    statuses: usize,
+    doubts: usize,
 }
 
-/// Limit for distinct statuses; further ones are recorded as the last.
-const MAX_STATUSES: usize = 100;
+/// Limit for distinct reasons; further ones are recorded as the last.
+const MAX_DOUBTS: usize = 100;
 
 impl Records {
     pub(super) fn mark(&self) -> Mark {
@@ -158,7 +158,7 @@ impl Records {
             suites: self.suites.0.len(),
             cases: self.cases.len(),
             results: self.results.len(),
-            statuses: self.statuses.len(),
+            doubts: self.doubts.len(),
         }
     }
 
@@ -167,7 +167,7 @@ impl Records {
         self.suites.0.truncate(mark.suites);
         self.cases.truncate(mark.cases);
         self.results.truncate(mark.results);
-        self.statuses.truncate(mark.statuses);
+        self.doubts.truncate(mark.doubts);
     }
 
     pub(super) fn add_file(&mut self, path: &Path, bytes: &[u8]) -> u32 {
@@ -194,11 +194,7 @@ impl Records {
 
     pub(super) fn add_case(&mut self, case: &Case, suite: SuiteId, key: u64) {
         let (outcome, doubt) = case.outcome();
-        let sign = match doubt {
-            None => Sign::Clear,
-            Some(Doubt::Nameless) => Sign::Nameless,
-            Some(Doubt::Status(word)) => Sign::Status(self.status(word)),
-        };
+        let sign = doubt.map_or(Sign::Clear, |doubt| Sign::Doubt(self.doubt(doubt)));
         self.cases.push(CaseRecord {
             key,
             duration: case.duration.unwrap_or(f64::NAN),
@@ -220,13 +216,13 @@ impl Records {
         self.files.get(at(suite.file))
     }
 
-    fn status(&mut self, word: String) -> u8 {
-        let known = self.statuses.iter().position(|known| *known == word);
+    fn doubt(&mut self, doubt: Doubt) -> u8 {
+        let known = self.doubts.iter().position(|known| *known == doubt);
         let at = known.unwrap_or_else(|| {
-            if self.statuses.len() < MAX_STATUSES {
-                self.statuses.push(word);
+            if self.doubts.len() < MAX_DOUBTS {
+                self.doubts.push(doubt);
             }
-            self.statuses.len() - 1
+            self.doubts.len() - 1
         });
         u8::try_from(at).unwrap_or(u8::MAX)
     }

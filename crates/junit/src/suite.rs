@@ -16,6 +16,8 @@ pub(super) struct Suite {
     pub(super) timestamp: Option<Timestamp>,
     pub(super) start: Option<Start>,
     pub(super) host: Option<String>,
+    /// Totals that are not a number, with their attribute.
+    pub(super) unclear: Vec<(&'static str, String)>,
 }
 
 /// The totals that a suite declares. `None` if it declares none.
@@ -39,12 +41,14 @@ impl Suite {
         let mut suite = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
-            let declared = &mut suite.declared;
+            let Self { declared, unclear, .. } = &mut suite;
             match key {
                 "name" => suite.name = shortened(&value.replace('\0', "\u{fffd}"), MAX_NAME_CHARS),
-                "tests" => declared.tests = number(&value),
-                "failures" => add(&mut declared.unsuccessful.failures, number(&value)),
-                "errors" => add(&mut declared.unsuccessful.errors, number(&value)),
+                "tests" => declared.tests = number("tests", &value, unclear),
+                "failures" => {
+                    add(&mut declared.unsuccessful.failures, number("failures", &value, unclear));
+                }
+                "errors" => add(&mut declared.unsuccessful.errors, number("errors", &value, unclear)),
                 "time" => declared.seconds = seconds(&value),
                 "timestamp" => {
                     suite.timestamp = Timestamp::parse(value.trim());
@@ -72,9 +76,18 @@ fn add(sum: &mut Option<u32>, number: Option<u32>) {
     *sum = number.map(|number| sum.unwrap_or(0).saturating_add(number)).or(*sum);
 }
 
-fn number(text: &str) -> Option<u32> {
-    // More than 2^32 are as wrong as 2^32.
-    Some(u32::try_from(text.trim().parse::<u64>().ok()?).unwrap_or(u32::MAX))
+fn number(key: &'static str, text: &str, unclear: &mut Vec<(&'static str, String)>) -> Option<u32> {
+    let text = text.trim();
+    match text.parse::<u64>() {
+        // More than 2^32 are as wrong as 2^32.
+        Ok(number) => Some(u32::try_from(number).unwrap_or(u32::MAX)),
+        Err(_) if text.is_empty() => None,
+        Err(_) if text.parse() == Ok(0.0) => Some(0),
+        Err(_) => {
+            unclear.push((key, text.to_owned()));
+            None
+        }
+    }
 }
 
 /// Reads ISO 8601 and the two forms of TestNG: `2026-09-15T12:00:00 UTC` and `15 Sep 2026 12:00:00 GMT`.

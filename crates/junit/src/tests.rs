@@ -153,7 +153,7 @@ fn failures_declared_beyond_the_test_cases_are_errors_unless_a_case_failed() {
         ),
         (
             r#"<testsuite name="s" failures="x" errors="-1"><testcase name="a"/></testsuite>"#,
-            "s: 1/0/0/0 - -\n",
+            "s: 3/0/2/0 - -\n",
         ),
     ] {
         assert_eq!(counted(xml), expected, "{xml}");
@@ -428,7 +428,7 @@ fn case_passes_by_its_name_and_a_known_word_and_any_other_word_is_named() {
     let many: Vec<_> = (0..7).map(|n| format!(r#"<testcase name="a{n}" status="word {n}"/>"#)).collect();
     let (counted, named) = decided(&[("r.xml", &format!("<testsuite>{}</testsuite>", many.concat()))]);
     assert_eq!(counted, "7/0/7/0");
-    assert!(named.ends_with("\"word 4\": an error; 2 tests with another status: an error"), "{named}");
+    assert!(named.ends_with("\"word 4\": an error; 2 others without a clear outcome: an error"), "{named}");
 }
 
 #[test]
@@ -441,6 +441,7 @@ fn case_without_a_name_is_an_error_unless_a_child_says_otherwise() {
             "1/0/1/0",
             "1 test without name and outcome: an error",
         ),
+        ("><testcase name=\"\u{200b} \u{feff}\"/>", "1/0/1/0", "1 test without name and outcome: an error"),
         ("><testcase><failure/></testcase>", "1/1/0/0", ""),
         ("><testcase><skipped/></testcase>", "1/0/0/1", ""),
     ]);
@@ -626,6 +627,99 @@ fn declared_failures_and_errors_are_compared_separately_and_not_hidden_by_what_d
 }
 
 #[test]
+fn declared_total_that_is_not_a_number_is_an_error_that_names_it() {
+    for total in ["errors", "failures", "tests"] {
+        for value in ["1.0", "1,000", "18446744073709551616", "-1", "none", "1 2", "0x1", "1e0", "NaN"] {
+            let said = format!("1 suite with {total}=\"{value}\", not a number: an error");
+            assert_decided(&[
+                (&format!(r#" {total}="{value}"><testcase name="a"/>"#), "2/0/1/0", &said),
+                (
+                    &format!(r#"><testsuite {total}="{value}"><testcase name="a"/></testsuite>"#),
+                    "2/0/1/0",
+                    &said,
+                ),
+            ]);
+            let root = format!(
+                r#"<testsuites {total}="{value}"><testsuite><testcase name="a"/></testsuite></testsuites>"#
+            );
+            assert_eq!(decided(&[("r.xml", &root)]), ("2/0/1/0".to_owned(), said));
+        }
+        for value in ["", " ", " 0 ", "0.0"] {
+            assert_decided(&[(&format!(r#" {total}="{value}"><testcase name="a"/>"#), "1/0/0/0", "")]);
+        }
+    }
+    let xml = br#"<testsuites errors="x"><testsuite name="s" failures="y"><testcase name="a"/></testsuite></testsuites>"#;
+    let messages: Vec<_> = failed_tests(xml, 9).unwrap().into_iter().map(|test| test.message).collect();
+    assert_eq!(
+        messages,
+        [
+            "the suite declares errors=\"x\", which is not a number",
+            "the suite declares failures=\"y\", which is not a number"
+        ]
+    );
+}
+
+#[test]
+fn child_of_a_case_that_is_not_known_is_an_error_that_names_it() {
+    for child in
+        ["aborted", "pending", "failed", "Failure", "failures", "ERROR", "Skipped", "rerun", "flakyAbort"]
+    {
+        let said = format!("1 test with the unknown element <{child}>: an error");
+        for beside in ["", "<skipped/>", r#"<skipped type="todo"/>"#, "<failure/>", "<system-out/>"] {
+            let xml =
+                format!(r#"><testcase name="a" status="passed"><{child}>x</{child}>{beside}</testcase>"#);
+            assert_decided(&[(&xml, "1/0/1/0", &said)]);
+        }
+    }
+    assert_decided(&[(
+        r#"><testcase name="a"><properties><failed/></properties><system-out><aborted/></system-out><system-err/></testcase>"#,
+        "1/0/0/0",
+        "",
+    )]);
+    let test =
+        failed_tests(br#"<testsuite><testcase name="a"><aborted/></testcase></testsuite>"#, 1).unwrap();
+    assert_eq!(test[0].message, "the element <aborted> is not known");
+}
+
+#[test]
+fn every_attribute_that_says_an_outcome_counts_like_status() {
+    for key in ["status", "result", "outcome", "state", "success", "Status", "OUTCOME"] {
+        for (word, counts) in [
+            ("passed", "1/0/0/0"),
+            ("", "1/0/0/0"),
+            ("skipped", "1/0/0/1"),
+            ("failed", "1/1/0/0"),
+            ("aborted", "1/0/1/0"),
+            ("maybe", "1/0/1/0"),
+            // Not a word, or another one than without its characters.
+            ("-", "1/0/1/0"),
+            ("_ -", "1/0/1/0"),
+            ("...", "1/0/1/0"),
+            ("\u{200b}", "1/0/1/0"),
+            ("pas sed", "1/0/1/0"),
+            ("o-k", "1/0/1/0"),
+            ("-passed", "1/0/1/0"),
+            ("skip_ped", "1/0/1/0"),
+        ] {
+            let xml = format!(r#"<testsuite><testcase name="a" {key}="{word}"/></testsuite>"#);
+            assert_eq!(decided(&[("r.xml", &xml)]).0, counts, "{xml}");
+        }
+    }
+    for (value, counts) in [
+        ("true", "1/0/0/0"),
+        ("True", "1/0/0/0"),
+        ("1", "1/0/0/0"),
+        ("false", "1/1/0/0"),
+        ("no", "1/1/0/0"),
+        ("0", "1/1/0/0"),
+        ("2", "1/0/1/0"),
+    ] {
+        let xml = format!(r#"<testsuite><testcase name="a" success="{value}"/></testsuite>"#);
+        assert_eq!(decided(&[("r.xml", &xml)]).0, counts, "{xml}");
+    }
+}
+
+#[test]
 fn only_marked_failures_are_excused_by_the_totals_of_the_suite() {
     let one = "1 failure excused by the totals of the suite";
     assert_decided(&[
@@ -639,7 +733,12 @@ fn only_marked_failures_are_excused_by_the_totals_of_the_suite() {
         (r#" failures="1"><testcase><skipped/><failure/></testcase>"#, "1/1/0/0", ""),
         (r#" errors="1"><testcase><skipped/><failure/></testcase>"#, "1/1/0/0", ""),
         ("><testcase><skipped/><failure/></testcase>", "1/1/0/0", ""),
-        (r#" failures="none"><testcase><skipped/><failure/></testcase>"#, "1/1/0/0", ""),
+        (r#" failures=""><testcase><skipped/><failure/></testcase>"#, "1/1/0/0", ""),
+        (
+            r#" failures="none"><testcase><skipped/><failure/></testcase>"#,
+            "2/1/1/0",
+            "1 suite with failures=\"none\", not a number: an error",
+        ),
         (r#" failures="0"><testcase flaky="false"><failure/></testcase>"#, "1/1/0/0", ""),
         // CTest's mark of a missing executable.
         (
