@@ -56,26 +56,65 @@ fn encoding_without_mark(bytes: &[u8]) -> Result<&'static Encoding, Problem> {
 /// its start.
 #[must_use]
 pub fn may_have_suites(bytes: &[u8]) -> bool {
-    let text = decode(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes));
-    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    // Markup is ASCII: without zero bytes, that of UTF-16 and UTF-32 is too, even if a character is cut.
+    let text = String::from_utf8_lossy(bytes).replace('\0', "");
+    let is_blank = |c: char| c.is_whitespace() || matches!(c, '\u{feff}' | char::REPLACEMENT_CHARACTER);
+    let mut rest = text.trim_start_matches(is_blank);
+    let is_empty = rest.is_empty();
     loop {
-        let end = match rest.get(..2) {
-            Some("<?") => "?>",
-            Some("<!") if rest.starts_with("<!--") => "-->",
-            // An internal subset contains other declarations.
-            Some("<!") if rest.split('>').next().is_some_and(|start| start.contains('[')) => "]>",
-            Some("<!") => ">",
-            _ => break,
+        let after = if rest.starts_with("<?") {
+            rest.split_once("?>").map(|(_, after)| after)
+        } else if rest.starts_with("<!--") {
+            rest.split_once("-->").map(|(_, after)| after)
+        } else if rest.starts_with("<!") {
+            after_declaration(rest)
+        } else {
+            break;
         };
-        let Some((_, after)) = rest.split_once(end) else { return false };
-        rest = after.trim_start();
+        let Some(after) = after else { return true };
+        rest = after.trim_start_matches(is_blank);
     }
-    let Some(root) = rest.strip_prefix('<') else { return false };
-    let end = root.find(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
-    let name = root.get(..end.unwrap_or(root.len())).unwrap_or_default();
+    match rest.strip_prefix('<') {
+        Some(root) => may_be_suite(root),
+        None if rest.is_empty() => !is_empty,
+        // Something was written into the file before the root element.
+        None => rest.split('<').skip(1).any(may_be_suite),
+    }
+}
+
+/// Whether a tag without its `<` starts a suite, or is cut before that is certain.
+fn may_be_suite(tag: &str) -> bool {
+    let end = tag.find(|c: char| c.is_whitespace() || matches!(c, '>' | '/'));
+    let name = tag.get(..end.unwrap_or(tag.len())).unwrap_or_default();
     let name = name.rsplit_once(':').map_or(name, |(_, local)| local);
     match end {
         Some(_) => matches!(name, "testsuite" | "testsuites"),
         None => "testsuites".starts_with(name),
     }
+}
+
+/// What follows a document type declaration, with the quotes, comments and declarations inside it; `None` if it is cut.
+fn after_declaration(text: &str) -> Option<&str> {
+    let mut rest = text.strip_prefix('<')?;
+    let mut depth = 1;
+    while depth > 0 {
+        rest = rest.get(rest.find(['<', '>', '"', '\''])?..)?;
+        rest = if let Some(comment) = rest.strip_prefix("<!--") {
+            comment.split_once("-->")?.1
+        } else if let Some(instruction) = rest.strip_prefix("<?") {
+            instruction.split_once("?>")?.1
+        } else {
+            let (mark, after) = rest.split_at(1);
+            match mark {
+                "<" => depth += 1,
+                ">" => depth -= 1,
+                quote => {
+                    rest = after.split_once(quote)?.1;
+                    continue;
+                }
+            }
+            after
+        };
+    }
+    Some(rest)
 }
