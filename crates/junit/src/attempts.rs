@@ -83,7 +83,7 @@ impl Counts {
 
     /// Whether a suite declares the failures and errors of the last attempts. What it does not declare must not differ.
     fn declares(self, declared: PerKind<Option<u32>>, of_last: Self) -> bool {
-        let all = declared.zip_with(self.unsuccessful, |declared, count| declared.unwrap_or(count));
+        let all = declared.zip_with(self.unsuccessful, Option::unwrap_or);
         (declared.failures.is_some() || declared.errors.is_some()) && all == of_last.unsuccessful
     }
 }

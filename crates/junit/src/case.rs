@@ -102,7 +102,7 @@ impl Case {
                 _ if key.eq_ignore_ascii_case("success") => case.record_status(success(&value)),
                 // CTest and GoogleTest mark skipped tests only here.
                 _ if STATUS.iter().any(|status| key.eq_ignore_ascii_case(status)) => {
-                    case.record_status(&value)
+                    case.record_status(&value);
                 }
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! What the files of an attestation say, flat, for the decision in `decide`: 24 bytes for each test case.
+//! What the files of an attestation say, flat, for the decision in `decide`: 32 bytes for each test case.
 
 use std::hash::{BuildHasher, RandomState};
 use std::ops::{Index, IndexMut, Range};

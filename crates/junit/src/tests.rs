@@ -560,9 +560,9 @@ fn errors_are_excused_only_by_declared_errors_and_never_against_the_status() {
 
 #[test]
 fn declared_failures_and_errors_are_compared_separately_and_not_hidden_by_what_did_not_fail() {
-    let error = "1 error declared by a suite outside of its tests";
     const P: &str = r#"<testcase name="p"/>"#;
     const FLAKY: &str = r#"<testcase name="a"><flakyFailure/></testcase>"#;
+    let error = "1 error declared by a suite outside of its tests";
     assert_decided(&[
         (
             &format!(r#" errors="1"><testcase name="a"><skipped type="todo"/></testcase>{P}"#),

@@ -149,6 +149,7 @@ fn other_file_in_a_directory_is_skipped_and_named_and_damaged_results_are_reject
         ("x.xml", &PASSING.as_bytes()[..40], "line 1, column 21"),
         ("x.xml", b"<testsuites>", "the file ends inside the element that starts here"),
         ("x.xml", b"<testsui", "invalid XML"),
+        ("x.xml", b"12:00 done\n<testsuite/>", "expected <testsuites> or <testsuite>"),
         ("x.xml", b"<?xml version=\"1.0\" encoding=\"x-mac-unknown\"?><testsuite/>", "unknown encoding"),
     ] {
         run(name, content).expect(2, &[&format!("failed to parse \"a/{name}\" as JUnit XML"), reason]);
