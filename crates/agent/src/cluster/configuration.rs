@@ -20,6 +20,7 @@ use super::insecure::{Insecure, OnInsecure, insecure};
 use super::kubeconfig::{self, Content, KubeconfigError, Selected, User};
 use super::proxy::{self, InvalidProxy};
 use super::read_pause::ReadPause;
+use super::secrets::without_userinfo;
 use super::tls::Verifier;
 use super::transport::Transport;
 use runtime::error_causes;
@@ -163,6 +164,13 @@ fn from_kubeconfig(
     let url: Option<Uri> = cluster.server.get().and_then(|server| server.parse().ok());
     let url = url.filter(|url| matches!(url.scheme_str(), Some("https" | "http")));
     let url = url.ok_or_else(|| invalid("expected an https or http URL in its server"))?;
+    let url = without_userinfo(url);
+    let is_verified = !cluster.insecure_skip_tls_verify || url.scheme_str() == Some("http");
+    if !is_verified && cluster.authorities().is_some() {
+        return Err(invalid(
+            "it has insecure-skip-tls-verify and a certificate-authority or certificate-authority-data; expected one of them",
+        ));
+    }
     let mut config = kube::Config::new(url.clone());
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify;
     config.auth_info = impersonation(user);
@@ -222,28 +230,28 @@ fn authorization(selected: &Selected, authorities: Option<&[u8]>) -> Result<Auth
     let token = user.token.secret().filter(|token| !token.expose_secret().trim().is_empty());
     let token = token.map(|token| Token::parse(&token)).transpose();
     let token = token.map_err(|_| invalid("its token contains characters that are invalid in a header"))?;
-    let has_password = user.username.get().is_some() || user.password.get().is_some();
+    // A password without a username is ignored.
+    let username = user.username.get();
     match (user.token_file(), token) {
-        (Some(_), _) | (_, Some(_)) if has_password => {
+        (Some(_), _) | (_, Some(_)) if username.is_some() => {
             Err(invalid("it has a token and a username; expected one of them"))
         }
         (Some(path), token) => token_file(path, token).map(Authorization::File),
         (None, Some(token)) => Ok(Authorization::bearer(&token)),
-        (None, None) if has_password => {
-            let (name, password) = (&user.username, &user.password);
-            Ok(basic(name.get().unwrap_or_default(), password.secret().unwrap_or_default()))
-        }
-        (None, None) => match (&user.auth_provider, &user.exec) {
-            (Some(_), Some(_)) => Err(invalid("it has an auth-provider and exec; expected one of them")),
-            (Some(provider), None) => match provider.name.get() {
+        (None, None) => match (username, &user.auth_provider, &user.exec) {
+            (Some(name), _, _) => Ok(basic(name, user.password.secret().unwrap_or_default())),
+            (None, Some(_), Some(_)) => {
+                Err(invalid("it has an auth-provider and exec; expected one of them"))
+            }
+            (None, Some(provider), None) => match provider.name.get() {
                 Some("oidc") => Ok(Authorization::Issued(Issuer::Oidc(Oidc::new(provider, &user.file)?))),
                 _ => Err(invalid("its auth-provider is not supported; expected oidc, or exec instead")),
             },
-            (None, Some(exec)) if user.certificate().is_none() => {
+            (None, None, Some(exec)) if user.certificate().is_none() => {
                 let info = exec.provide_cluster_info.then(|| cluster.info(authorities));
                 Ok(Authorization::Issued(Issuer::Plugin(Plugin::new(user, exec, info)?)))
             }
-            (None, _) => Ok(Authorization::None),
+            (None, None, _) => Ok(Authorization::None),
         },
     }
 }
@@ -282,4 +290,69 @@ fn client_error(error: kube::Error) -> ConnectError {
 
 fn invalid(problem: &str) -> ConnectError {
     ConnectError::Kubeconfig(problem.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The only context of a kubeconfig with this cluster and this user.
+    fn selected(cluster: &str, user: &str) -> Selected {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        let text = format!(
+            "current-context: x\ncontexts: [{{name: x, context: {{cluster: c, user: u}}}}]\nclusters: [{{name: c, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]"
+        );
+        std::fs::write(&file, text).unwrap();
+        kubeconfig::select(&[&file], None).unwrap()
+    }
+
+    #[test]
+    fn password_is_sent_with_a_username_only() {
+        for (user, expected) in [
+            ("password: p", "none"),
+            ("username: u", "Basic dTo="),
+            ("username: u, password: p", "Basic dTpw"),
+            ("password: p, token: t", "Bearer t"),
+            ("password: p, exec: {command: /bin/x}", "plugin"),
+            ("password: p, client-certificate-data: QQ==", "none"),
+            ("username: u, token: t", "invalid"),
+        ] {
+            let shown = match authorization(&selected("", user), None) {
+                Ok(Authorization::None) => "none".to_owned(),
+                Ok(Authorization::Fixed(header, _)) => header.to_str().unwrap().to_owned(),
+                Ok(Authorization::File(_)) => "file".to_owned(),
+                Ok(Authorization::Issued(_)) => "plugin".to_owned(),
+                Err(_) => "invalid".to_owned(),
+            };
+            assert_eq!(shown, expected, "{user}");
+        }
+    }
+
+    #[test]
+    fn authority_beside_skipped_verification_is_rejected() {
+        let timing =
+            RenewalTiming { file: Duration::ZERO, issue: Duration::ZERO, first_pause: Duration::ZERO };
+        for (cluster, is_rejected) in [
+            ("certificate-authority-data: QQ==, insecure-skip-tls-verify: true", true),
+            ("certificate-authority: missing, insecure-skip-tls-verify: true", true),
+            ("certificate-authority: '', insecure-skip-tls-verify: true", false),
+            ("insecure-skip-tls-verify: true", false),
+        ] {
+            let selected = selected(&format!("server: 'https://u:s3cret@host', {cluster}"), "");
+            let read_pause = ReadPause::new(Duration::ZERO);
+            match from_kubeconfig(&selected, OnInsecure::Warn, read_pause, timing) {
+                Ok(connection) => {
+                    assert!(!is_rejected, "{cluster}");
+                    assert_eq!(connection.url, "https://host/");
+                }
+                Err(error) => {
+                    assert!(is_rejected, "{cluster}: {error}");
+                    assert!(
+                        error.to_string().contains("insecure-skip-tls-verify and a certificate-authority")
+                    );
+                }
+            }
+        }
+    }
 }

@@ -1,10 +1,13 @@
 //! Redacts the credentials of a cluster in texts of servers, which may echo them.
 //!
 //! `credentials` passes the known one. Older ones are unknown, so everything after the name of an authentication scheme
-//! is redacted as well.
+//! is redacted as well. URLs lose their credentials before they are used, so that no error and no log of a library can
+//! contain them.
 
 use std::sync::LazyLock;
 
+use http::Uri;
+use http::uri::Authority;
 use regex::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -18,6 +21,18 @@ pub(super) fn redact(text: &str, secret: Option<&SecretString>) -> String {
         Some(secret) => redact_headers(&redact_secret(text, secret, REDACTED)),
         None => redact_headers(text),
     }
+}
+
+/// The URL without a user name and a password.
+pub(super) fn without_userinfo(url: Uri) -> Uri {
+    let Some((_, host)) = url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
+        return url;
+    };
+    let host: Option<Authority> = host.parse().ok();
+    let mut parts = url.into_parts();
+    parts.authority = host;
+    // Never the default: the host of a URL is an authority.
+    Uri::from_parts(parts).unwrap_or_default()
 }
 
 /// Credentials after the name of an authentication scheme (RFC 6750, RFC 7617); 8 characters exclude most words.
@@ -49,6 +64,19 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(redact_headers(text), shown);
+        }
+    }
+
+    #[test]
+    fn url_loses_its_user_name_and_password_only() {
+        for (url, expected) in [
+            ("https://u:s3cret@host/x?y", "https://host/x?y"),
+            ("https://s3cret@host:6443", "https://host:6443/"),
+            ("https://:s3cret@[::1]:6443/a@b", "https://[::1]:6443/a@b"),
+            ("socks5://u%40:s3cret@proxy:1080", "socks5://proxy:1080/"),
+            ("https://host/x", "https://host/x"),
+        ] {
+            assert_eq!(without_userinfo(url.parse().unwrap()).to_string(), expected);
         }
     }
 

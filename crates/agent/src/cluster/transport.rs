@@ -29,6 +29,7 @@ use tower::util::{BoxCloneSyncService, ServiceExt};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 use super::read_pause::ReadPause;
+use super::secrets::without_userinfo;
 use super::tls::Verifier;
 
 /// Maximum size of a connection's read buffer, in bytes. The head of a response must fit.
@@ -165,7 +166,7 @@ where
 }
 
 fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
-    let tunnel = Tunnel::new(proxy.clone(), connector);
+    let tunnel = Tunnel::new(without_userinfo(proxy.clone()), connector);
     match credentials(proxy).as_ref().and_then(Intercept::basic_auth) {
         Some(credentials) => tunnel.with_auth(credentials.clone()),
         None => tunnel,
@@ -173,7 +174,7 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
 }
 
 fn socks<C>(proxy: &Uri, connector: C) -> SocksV5<C> {
-    let socks = SocksV5::new(proxy.clone(), connector);
+    let socks = SocksV5::new(without_userinfo(proxy.clone()), connector);
     match credentials(proxy).as_ref().and_then(Intercept::raw_auth) {
         Some((user, password)) => socks.with_auth(user.to_owned(), password.to_owned()),
         None => socks,

@@ -30,6 +30,7 @@ use super::issued::Issue;
 use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError, Replacement};
 use crate::cluster::pem::decode_base64;
 use crate::cluster::proxy;
+use crate::cluster::secrets::without_userinfo;
 use crate::cluster::tls::Verifier;
 use crate::cluster::transport::{HttpClient, client_of};
 use runtime::error_causes;
@@ -109,7 +110,7 @@ impl Oidc {
         let secret = |key: &str| get(key).map(SecretString::from);
         let issuer = get("idp-issuer-url").and_then(|url| url.parse::<Url>().ok());
         let is_safe = |url: &Url| url.scheme() == "https" || url.scheme() == "http" && is_loopback(url);
-        let issuer = issuer.filter(is_safe).and_then(|url| url.as_str().parse::<Uri>().ok());
+        let issuer = issuer.filter(is_safe).and_then(|url| url.as_str().parse().ok()).map(without_userinfo);
         let issuer = issuer.ok_or_else(|| invalid("idp-issuer-url: expected an https URL"))?;
         let client_id = get("client-id").ok_or_else(|| invalid("client-id: expected a value"))?;
         let authorities = match (get("idp-certificate-authority-data"), get("idp-certificate-authority")) {
@@ -182,7 +183,8 @@ impl Oidc {
         let (status, body) = self.send(&discovery, request).await?;
         let metadata: Option<Metadata> = serde_json::from_slice(&body).ok().filter(|_| status.is_success());
         let endpoint = metadata.map(|metadata| metadata.token_endpoint).ok_or_else(|| no_metadata(status))?;
-        let endpoint: Uri = endpoint.parse().map_err(|_| OidcError::NoMetadata("token_endpoint", status))?;
+        let endpoint = endpoint.parse().map_err(|_| OidcError::NoMetadata("token_endpoint", status))?;
+        let endpoint = without_userinfo(endpoint);
         let mut rejected = StatusCode::OK;
         // Providers support only one, and say which one too rarely.
         for authentication in [ClientAuthentication::Header, ClientAuthentication::Form] {
@@ -307,5 +309,26 @@ mod tests {
         for token in ["", "a.b", "a.!.b", "e30.e30.e30.e30"] {
             assert!(read(&token.into()).is_err(), "{token}");
         }
+    }
+
+    /// The provider of a user whose kubeconfig is this file.
+    fn provider(issuer: &str, file: &Path) -> Oidc {
+        let config =
+            format!("name: oidc\nconfig: {{idp-issuer-url: '{issuer}', client-id: c, refresh-token: r}}");
+        let provider: AuthProvider = serde_saphyr::from_str(&config).unwrap();
+        Oidc::new(&provider, file).unwrap()
+    }
+
+    #[tokio::test]
+    async fn credentials_in_the_url_of_the_issuer_are_in_no_error() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let oidc = provider(&format!("http://u:s3cret@{closed}/x"), Path::new("config"));
+        let issued = tokio::task::spawn_blocking(move || oidc.issue()).await.unwrap();
+        let Err(error) = issued else { panic!("expected an error") };
+        let text = format!("{error} {error:?} {}", error_causes::describe(&error));
+        assert!(
+            text.contains(&format!("http://{closed}/x/.well-known")) && !text.contains("s3cret"),
+            "{text}"
+        );
     }
 }
