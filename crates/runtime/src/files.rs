@@ -5,7 +5,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,6 +54,8 @@ pub enum Readers {
     Owner,
     /// The umask decides.
     Umask,
+    /// Those of the file that is replaced, which keeps its owner, group and mode.
+    Unchanged,
 }
 
 /// Writes a file that is complete or absent, also after a crash. Does not follow a link.
@@ -64,11 +66,18 @@ pub enum Readers {
 pub fn write_atomically(path: &Path, content: &[u8], existing: Existing, readers: Readers) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = match readers {
-        Readers::Owner => 0o600,
+        Readers::Owner | Readers::Unchanged => 0o600,
         Readers::Umask => 0o666,
     };
     let mode = Permissions::from_mode(mode);
     let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
+    if readers == Readers::Unchanged {
+        let (before, new) = (std::fs::metadata(path)?, file.as_file().metadata()?);
+        if (new.uid(), new.gid()) != (before.uid(), before.gid()) {
+            fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
+        }
+        file.as_file().set_permissions(before.permissions())?;
+    }
     file.write_all(content)?;
     file.as_file().sync_all()?;
     match existing {

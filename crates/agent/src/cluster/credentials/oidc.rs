@@ -258,7 +258,7 @@ impl Oidc {
             replaced.ok_or_else(|| io::Error::other("its text does not contain the previous token"))?;
         // Behind a link, the file itself.
         let file = std::fs::canonicalize(&self.file)?;
-        write_atomically(&file, replaced.as_bytes(), Existing::Replace, Readers::Owner)
+        write_atomically(&file, replaced.as_bytes(), Existing::Replace, Readers::Unchanged)
     }
 }
 
@@ -317,6 +317,28 @@ mod tests {
             format!("name: oidc\nconfig: {{idp-issuer-url: '{issuer}', client-id: c, refresh-token: r}}");
         let provider: AuthProvider = serde_saphyr::from_str(&config).unwrap();
         Oidc::new(&provider, file).unwrap()
+    }
+
+    #[tokio::test]
+    async fn kubeconfig_keeps_its_mode_owner_and_link_when_a_token_is_replaced() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        symlink("file", &link).unwrap();
+        for mode in [0o640, 0o600, 0o666] {
+            std::fs::write(&file, "refresh-token: old\n").unwrap();
+            // Succeeds only for root, whose kubeconfig may belong to a user.
+            let _ = chown(&file, Some(1000), Some(1000));
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let before = file.metadata().unwrap();
+            let old = Tokens { unused: None, id: None, refresh: Some("old".into()) };
+            let oidc = provider("https://host", &link);
+            oidc.write_back(&old, &"id".into(), &"new".into()).unwrap();
+            let after = file.metadata().unwrap();
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), "refresh-token: new\n");
+            assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+            assert!(link.is_symlink());
+        }
     }
 
     #[tokio::test]
