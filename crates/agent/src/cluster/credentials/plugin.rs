@@ -3,8 +3,12 @@
 //! kube runs it twice at the start, does not rerun it after a 401 or for a certificate (kube-rs/kube#1675), uses either
 //! its token or its certificate, and tells it that there is a terminal where there is none.
 
+use std::env;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use jiff::Timestamp;
@@ -40,6 +44,10 @@ enum InteractiveMode {
 pub(in crate::cluster) enum PluginError {
     #[error("failed to start the credential plugin")]
     Start(#[source] io::Error),
+    #[error(
+        "failed to start the credential plugin: its command is in a relative folder of PATH; expected an absolute one"
+    )]
+    Relative,
     #[error("the credential plugin requires a terminal as standard input (interactiveMode: Always)")]
     NoTerminal,
     #[error("the credential plugin failed, {0}")]
@@ -111,8 +119,9 @@ impl Plugin {
         };
         // Its errors are shown to the person who answers it. In a log, they may contain a secret.
         let stdio = || if is_interactive { Stdio::inherit() } else { Stdio::null() };
-        let mut command = Command::new(&self.command);
-        command.args(&self.exec.args).stdin(stdio()).stderr(stdio());
+        let path = env::var_os("PATH").unwrap_or_default();
+        let mut command = Command::new(program(&self.command, &path)?);
+        command.arg0(&self.command).args(&self.exec.args).stdin(stdio()).stderr(stdio());
         for name in own_variables() {
             command.env_remove(name);
         }
@@ -133,6 +142,21 @@ impl Plugin {
         };
         let version = self.exec.api_version.get();
         json!({ "kind": "ExecCredential", "apiVersion": version, "spec": spec }).to_string()
+    }
+}
+
+/// The file of a command. Like Go, runs no program of the working directory, where others may have put it.
+fn program(command: &Path, path: &OsStr) -> Result<PathBuf, PluginError> {
+    if command.as_os_str().as_encoded_bytes().contains(&b'/') {
+        return Ok(command.to_owned());
+    }
+    let is_program = |file: &PathBuf| {
+        file.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
+    match env::split_paths(path).map(|folder| folder.join(command)).find(is_program) {
+        Some(file) if file.is_absolute() => Ok(file),
+        Some(_) => Err(PluginError::Relative),
+        None => Err(PluginError::Start(io::Error::new(io::ErrorKind::NotFound, "no such program in PATH"))),
     }
 }
 
@@ -163,6 +187,29 @@ fn read(output: &[u8]) -> Result<Issue, PluginError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn program_in_a_relative_folder_of_path_is_not_run() {
+        // The working directory of tests is the folder of the package. No file there is a program.
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let absolute = folder.path().canonicalize().unwrap();
+        let relative = Path::new(folder.path().file_name().unwrap());
+        let file = absolute.join("plugin");
+        std::fs::write(&file, "").unwrap();
+        let find = |folders: &[&Path]| program(Path::new("plugin"), &env::join_paths(folders).unwrap());
+        assert!(matches!(find(&[&absolute]), Err(PluginError::Start(_))), "it is not executable");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (current, empty) = (Path::new("."), Path::new(""));
+        for folders in [&[&*absolute, relative][..], &[current, &absolute], &[empty, &absolute]] {
+            assert_eq!(find(folders).unwrap(), file, "{folders:?}");
+        }
+        for folders in [&[relative, &absolute][..], &[&current.join(relative)]] {
+            assert!(matches!(find(folders), Err(PluginError::Relative)), "{folders:?}");
+        }
+        let of_current = folder.path().join("plugin");
+        assert_eq!(program(&of_current, OsStr::new("")).unwrap(), of_current);
+        assert!(matches!(find(&[]), Err(PluginError::Start(_))));
+    }
 
     #[test]
     fn output_without_a_usable_credential_is_explained_and_not_quoted() {
