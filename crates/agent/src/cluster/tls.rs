@@ -4,18 +4,22 @@
 //! rustls does not:
 //!
 //! - a client certificate of X.509 version 1: the client need not parse it (rustls/rustls#2364);
-//! - the certificate of the server itself among the trusted ones, unless it is self-signed and no CA (rustls/webpki
-//!   trusts only issuers).
+//! - the certificate of the server itself among the trusted ones (rustls/webpki trusts only issuers).
+//!
+//! Like Go, and unlike webpki, it trusts no issuer that has expired or is no certificate authority.
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+use x509_parser::time::ASN1Time;
+use x509_parser::x509::X509Version;
 
 use super::pem;
 
@@ -67,7 +71,7 @@ fn provider() -> Arc<CryptoProvider> {
 /// Verifies the certificate of a server with the certificates of a bundle.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    issuers: Arc<WebPkiServerVerifier>,
+    provider: Arc<CryptoProvider>,
     trusted: Vec<CertificateDer<'static>>,
 }
 
@@ -75,10 +79,25 @@ impl Verifier {
     /// Uses the valid certificates of a bundle, and skips the others.
     pub(super) fn new(bundle: &[u8]) -> Result<Self, NoAuthority> {
         let trusted = certificates(bundle, |block| !block.has_headers);
+        if trusted.iter().all(|certificate| webpki::anchor_from_trusted_cert(certificate).is_err()) {
+            return Err(NoAuthority);
+        }
+        Ok(Self { provider: provider(), trusted })
+    }
+
+    /// The verifier of a chain to the certificates that may issue others now, or that are the server's own.
+    fn issuers(
+        &self,
+        server: &CertificateDer<'_>,
+        now: UnixTime,
+    ) -> Result<Arc<WebPkiServerVerifier>, Error> {
         let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(trusted.iter().cloned());
-        let issuers = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider());
-        Ok(Self { issuers: issuers.build().map_err(|_| NoAuthority)?, trusted })
+        let used = self.trusted.iter().filter(|trusted| *trusted == server || is_issuer(trusted, now));
+        roots.add_parsable_certificates(used.cloned());
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider));
+        // Without issuers.
+        verifier.build().map_err(|_| CertificateError::UnknownIssuer.into())
     }
 }
 
@@ -94,7 +113,8 @@ impl ServerCertVerifier for Verifier {
         // Without intermediate certificates, an error is about this certificate.
         let is_trusted = self.trusted.iter().any(|trusted| trusted == end_entity);
         let intermediates = if is_trusted { &[] } else { intermediates };
-        match self.issuers.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let issuers = self.issuers(end_entity, now)?;
+        match issuers.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(Error::InvalidCertificate(why)) if is_trusted && is_about_issuer(&why) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -109,7 +129,12 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.issuers.verify_tls12_signature(message, certificate, signature)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -118,12 +143,34 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.issuers.verify_tls13_signature(message, certificate, signature)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.issuers.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// Whether a certificate may issue others at this time, by the rules of Go's `CheckSignatureFrom`. Versions before 3 have
+/// no extension that says so.
+fn is_issuer(certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
+    let Ok((_, certificate)) = x509_parser::parse_x509_certificate(certificate) else { return false };
+    let now = i64::try_from(now.as_secs()).ok().and_then(|now| ASN1Time::from_timestamp(now).ok());
+    let is_authority = match certificate.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        Ok(None) => certificate.version() != X509Version::V3,
+        Err(_) => false,
+    };
+    let may_sign = match certificate.key_usage() {
+        Ok(usage) => usage.is_none_or(|usage| usage.value.flags == 0 || usage.value.key_cert_sign()),
+        Err(_) => false,
+    };
+    is_authority && may_sign && now.is_some_and(|now| certificate.validity().is_valid_at(now))
 }
 
 /// Whether only the issuer of a certificate is in question, or that it is a CA. webpki checks its validity before, as the
@@ -147,7 +194,7 @@ mod tests {
 
     use rcgen::{
         BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-        date_time_ymd,
+        KeyUsagePurpose, date_time_ymd,
     };
 
     use super::*;
@@ -215,6 +262,32 @@ mod tests {
         ] {
             let pem = server.certificate.pem();
             assert!(verify(&pem, &server, "server.example.com").is_err(), "{pem}");
+        }
+    }
+
+    #[test]
+    fn issuer_is_trusted_only_while_it_is_a_valid_authority() {
+        let is_ca = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let cases: [(&str, fn(&mut CertificateParams), bool); 7] = [
+            ("authority", |_| {}, true),
+            ("CA:FALSE", |params| params.is_ca = IsCa::ExplicitNoCa, false),
+            ("no basicConstraints", |params| params.is_ca = IsCa::NoCa, false),
+            ("expired", |params| params.not_after = date_time_ymd(2020, 1, 1), false),
+            ("not yet valid", |params| params.not_before = date_time_ymd(2090, 1, 1), false),
+            ("signs CRLs", |params| params.key_usages = vec![KeyUsagePurpose::CrlSign], false),
+            ("signs certificates", |params| params.key_usages = vec![KeyUsagePurpose::KeyCertSign], true),
+        ];
+        for (name, change, is_trusted) in cases {
+            let mut params = CertificateParams::new(["server.example.com".to_owned()]).unwrap();
+            is_ca(&mut params);
+            change(&mut params);
+            let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+            let server = issue(Some(&issuer), |_| {});
+            let verified = verify(&issuer.pem(), &server, "server.example.com");
+            assert_eq!(verified.is_ok(), is_trusted, "{name}: {verified:?}");
+            // Beside the server's own certificate, it is not needed.
+            let both = format!("{}{}", issuer.pem(), server.certificate.pem());
+            assert!(verify(&both, &server, "server.example.com").is_ok(), "{name}");
         }
     }
 
