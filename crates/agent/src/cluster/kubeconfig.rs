@@ -97,14 +97,33 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D)
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// A list, empty if it is null or missing. Go reads a null in it as an empty value.
+fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Ok(List::deserialize(from)?.0)
+}
+
+fn map_of_lists<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<String>>, D::Error> {
+    let map = Option::<BTreeMap<String, List<String>>>::deserialize(from)?.unwrap_or_default();
+    Ok(map.into_iter().map(|(key, values)| (key, values.0)).collect())
+}
+
+struct List<T>(Vec<T>);
+
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let items = Option::<Vec<Option<T>>>::deserialize(from)?.unwrap_or_default();
+        Ok(Self(items.into_iter().map(Option::unwrap_or_default).collect()))
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Document {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     clusters: Vec<NamedCluster>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     users: Vec<NamedUser>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     contexts: Vec<NamedContext>,
     current_context: Text,
 }
@@ -152,7 +171,7 @@ pub(super) struct Cluster {
     pub(super) proxy_url: Text,
     #[serde(deserialize_with = "or_default")]
     disable_compression: bool,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     extensions: Vec<Extension>,
     #[serde(skip)]
     folder: PathBuf,
@@ -181,9 +200,9 @@ pub(super) struct User {
     pub(super) impersonate: Text,
     #[serde(rename = "as-uid")]
     pub(super) impersonate_uid: Text,
-    #[serde(rename = "as-groups", deserialize_with = "or_default")]
+    #[serde(rename = "as-groups", deserialize_with = "list")]
     pub(super) impersonate_groups: Vec<String>,
-    #[serde(rename = "as-user-extra", deserialize_with = "or_default")]
+    #[serde(rename = "as-user-extra", deserialize_with = "map_of_lists")]
     pub(super) impersonate_extra: BTreeMap<String, Vec<String>>,
     pub(super) auth_provider: Option<AuthProvider>,
     pub(super) exec: Option<Exec>,
@@ -205,9 +224,9 @@ pub(super) struct AuthProvider {
 pub(super) struct Exec {
     pub(super) api_version: Text,
     command: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     pub(super) args: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "list")]
     pub(super) env: Vec<Variable>,
     #[serde(deserialize_with = "or_default")]
     pub(super) provide_cluster_info: bool,
@@ -420,6 +439,39 @@ fn values(text: &str) -> Option<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn null_in_a_list_is_an_empty_value() {
+        let text = "
+clusters: [null, {name: c, cluster: {server: s, extensions: [null, {name: x}]}}]
+contexts: [null, {name: x, context: {cluster: c, user: u}}, {name: y, context: null}]
+users:
+- null
+- name: u
+  user:
+    as-groups: [null, g]
+    as-user-extra: {k: null, l: [null, v]}
+    auth-provider: {name: oidc, config: {client-id: null}}
+    exec: {command: p, args: [a, null], env: [null, {name: N, value: null}, {name: null, value: v}]}
+- {name: other, user: {as-groups: [null], exec: {args: [null], env: [null]}}}
+current-context: x
+";
+        let document = parse(text).unwrap();
+        assert_eq!((document.clusters.len(), document.contexts.len(), document.users.len()), (2, 3, 3));
+        let NamedUser { user, .. } = &document.users[1];
+        assert_eq!(user.impersonate_groups, ["", "g"]);
+        assert_eq!(user.impersonate_extra["k"], [""; 0]);
+        assert_eq!(user.impersonate_extra["l"], ["", "v"]);
+        let exec = user.exec.as_ref().unwrap();
+        assert_eq!(exec.args, ["a", ""]);
+        assert_eq!(exec.env.iter().filter_map(|variable| variable.name.get()).collect::<Vec<_>>(), ["N"]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config");
+        std::fs::write(&file, text).unwrap();
+        let selected = select(&[&file], None).unwrap();
+        assert_eq!(selected.cluster.server.get(), Some("s"));
+        assert!(selected.user.exec.is_some());
+    }
 
     #[test]
     fn only_whole_values_are_replaced_and_the_rest_of_the_text_is_kept() {
