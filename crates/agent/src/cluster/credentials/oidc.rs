@@ -262,11 +262,18 @@ impl Oidc {
     }
 }
 
-/// Reads the expiry of an ID token (RFC 7519, section 4.1.4), which may be a fraction.
+/// Reads the expiry of an ID token (RFC 7519, section 4.1.4), which may be a fraction. Like Go, accepts a number in a string,
+/// and any number.
 fn read(token: &SecretString) -> Result<Issue, OidcError> {
     #[derive(Deserialize)]
     struct Claims {
-        exp: f64,
+        exp: Seconds,
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Seconds {
+        Number(f64),
+        Text(String),
     }
     let mut parts = token.expose_secret().split('.');
     let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -275,12 +282,17 @@ fn read(token: &SecretString) -> Result<Issue, OidcError> {
     };
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| OidcError::NoJwt)?;
     let claims: Claims = serde_json::from_slice(&payload).map_err(|_| OidcError::NoJwt)?;
+    let seconds = match claims.exp {
+        Seconds::Number(seconds) => seconds,
+        Seconds::Text(text) => serde_json::from_str(&text).map_err(|_| OidcError::NoJwt)?,
+    };
     #[expect(
         clippy::cast_possible_truncation,
         reason = "saturates, and a fraction of a second does not matter"
     )]
-    let expires = Timestamp::from_second(claims.exp as i64).map_err(|_| OidcError::NoJwt)?;
-    let expires = expires.checked_sub(EARLY).map_err(|_| OidcError::NoJwt)?;
+    let seconds = (seconds as i64).clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
+    let expires = Timestamp::from_second(seconds).map_err(|_| OidcError::NoJwt)?;
+    let expires = expires.checked_sub(EARLY).unwrap_or(Timestamp::MIN);
     let token = Token::parse(token).map_err(|_| OidcError::NoJwt)?;
     Ok(Issue { token: Some(token), identity: None, expires: Some(expires) })
 }
@@ -299,7 +311,15 @@ mod tests {
             (r#"{"exp":1800000010}"#, Some(1_800_000_000)),
             (r#"{"exp":1.80000001e9}"#, Some(1_800_000_000)),
             (r#"{"exp":1800000010.9,"iss":"x"}"#, Some(1_800_000_000)),
-            (r#"{"exp":"1800000010"}"#, None),
+            (r#"{"exp":"1800000010"}"#, Some(1_800_000_000)),
+            (r#"{"exp":"1.80000001e9"}"#, Some(1_800_000_000)),
+            (r#"{"exp":999999999999}"#, Some(Timestamp::MAX.as_second() - 10)),
+            (r#"{"exp":9223372036854775807}"#, Some(Timestamp::MAX.as_second() - 10)),
+            (r#"{"exp":1e300}"#, Some(Timestamp::MAX.as_second() - 10)),
+            (r#"{"exp":-1e300}"#, Some(Timestamp::MIN.as_second())),
+            (r#"{"exp":"soon"}"#, None),
+            (r#"{"exp":""}"#, None),
+            (r#"{"exp":null}"#, None),
             ("{}", None),
             ("", None),
         ] {

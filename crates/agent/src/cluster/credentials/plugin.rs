@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
@@ -180,8 +181,17 @@ fn read(output: &[u8]) -> Result<Issue, PluginError> {
     if token.is_none() && identity.is_none() {
         return Err(PluginError::NoCredential);
     }
-    let expires = status.expiration_timestamp.get().map(str::parse::<Timestamp>);
-    Ok(Issue { token, identity, expires: expires.transpose().map_err(|_| PluginError::Expiration)? })
+    let expires = status.expiration_timestamp.get().map(|text| time(text).ok_or(PluginError::Expiration));
+    Ok(Issue { token, identity, expires: expires.transpose()? })
+}
+
+/// A time in RFC 3339. The last hours of the year 9999, which mean never, are the last time that jiff has.
+fn time(text: &str) -> Option<Timestamp> {
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    let local = pieces.date().to_datetime(pieces.time()?);
+    let last = || (pieces.date().year() == 9999).then_some(Timestamp::MAX);
+    offset.to_timestamp(local).ok().or_else(last)
 }
 
 #[cfg(test)]
@@ -232,6 +242,23 @@ mod tests {
             let Err(error) = read(status.as_bytes()) else { panic!("{status}") };
             assert!(error.to_string().contains(expected), "{status}: {error}");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn expiry_at_the_end_of_the_calendar_is_accepted() {
+        for (text, expected) in [
+            ("9999-12-31T23:59:59Z", Some("9999-12-30T22:00:00.999999999Z")),
+            ("9999-12-31T23:59:59.999+01:00", Some("9999-12-30T22:00:00.999999999Z")),
+            ("9999-12-30T00:00:00Z", Some("9999-12-30T00:00:00Z")),
+            ("0001-01-01T00:00:00Z", Some("0001-01-01T00:00:00Z")),
+            ("2026-01-01T02:00:00+02:00", Some("2026-01-01T00:00:00Z")),
+            ("9999-12-31T23:59:59", None),
+            ("9999-12-31", None),
+            ("9999-13-31T00:00:00Z", None),
+            ("10000-01-01T00:00:00Z", None),
+        ] {
+            assert_eq!(time(text).map(|time| time.to_string()).as_deref(), expected, "{text}");
         }
     }
 
