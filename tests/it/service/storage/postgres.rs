@@ -289,7 +289,7 @@ mod platform {
 async fn planner_expects_all_rows_of_a_small_organization_beside_a_large_one() {
     let service = TestService::start(Database::postgres().await).await;
     for (token, organization) in [(ADMIN, "acme"), (STRANGER, "stranger")] {
-        let path = format!("/environments/{organization}/prod/report/K8S");
+        let path = format!("/environments/{organization}/prod/report/K8S?create=true");
         let request = service.request(Method::PUT, token, &path).header("Content-Type", "application/json");
         Response::from_request(request.body(report(&[]))).await.expect(201);
     }
