@@ -1,6 +1,7 @@
 """Hooks of .ci/schemathesis, for rules that a JSON Schema cannot express."""
 
 import hashlib
+import itertools
 import json
 
 import jsonschema_rs
@@ -21,10 +22,16 @@ INDEX = json.dumps({"manifests": [{"digest": "sha256:" + "0" * 63 + "1"}]})
 DOCUMENT = {"document": INDEX, "fingerprint": hashlib.sha256(INDEX.encode()).hexdigest()}
 
 
+# A key belongs to one request.
+KEYS = itertools.count()
+
+
 @schemathesis.hook
 def map_case(context, case):
     """Makes valid requests follow the rules below."""
     is_valid = case.meta is None or case.meta.generation.mode.is_positive
+    if is_valid and case.headers and "Idempotency-Key" in case.headers:
+        case.headers["Idempotency-Key"] = f"key-{next(KEYS)}"
     if is_valid and isinstance(case.body, dict):
         data = case.body.get("data_json")
         data = data if isinstance(data, dict) else case.body
