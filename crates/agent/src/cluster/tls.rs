@@ -265,10 +265,12 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut CertificateParams);
+
     #[test]
     fn issuer_is_trusted_only_while_it_is_a_valid_authority() {
         let is_ca = |params: &mut CertificateParams| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let cases: [(&str, fn(&mut CertificateParams), bool); 7] = [
+        let cases: [(&str, Change, bool); 7] = [
             ("authority", |_| {}, true),
             ("CA:FALSE", |params| params.is_ca = IsCa::ExplicitNoCa, false),
             ("no basicConstraints", |params| params.is_ca = IsCa::NoCa, false),
