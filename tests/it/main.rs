@@ -32,13 +32,10 @@ mod documents;
 mod endpoint;
 mod faults;
 mod fuzzing;
-mod kubeconfig;
-mod kubectl;
 mod namespaces;
 mod oidc;
 mod permissions;
 mod pods_from;
-mod proxies;
 #[cfg(feature = "service")]
 mod read;
 mod real;

@@ -16,13 +16,13 @@ use tokio::time::timeout;
 use super::credentials::{
     Authorization, Certificate, CredentialError, Credentials, Issuer, Oidc, Plugin, RenewalTiming,
 };
-use super::insecure::{Insecure, OnInsecure, insecure};
 use super::kubeconfig::{self, Content, KubeconfigError, Selected, User};
 use super::proxy::{self, InvalidProxy};
 use super::read_pause::ReadPause;
-use super::secrets::without_userinfo;
 use super::tls::Verifier;
 use super::transport::Transport;
+use crate::cluster::kubeconfig::insecure::{Insecure, OnInsecure, insecure};
+use crate::cluster::kubeconfig::secrets::without_userinfo;
 use runtime::error_causes;
 use runtime::token_file::{Token, TokenFile};
 

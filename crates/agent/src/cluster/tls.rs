@@ -21,7 +21,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Version;
 
-use super::pem;
+use crate::cluster::kubeconfig::pem;
 
 /// A client certificate cannot be used. The message quotes neither file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

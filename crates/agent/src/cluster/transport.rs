@@ -29,8 +29,8 @@ use tower::util::{BoxCloneSyncService, ServiceExt};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 use super::read_pause::ReadPause;
-use super::secrets::without_userinfo;
 use super::tls::Verifier;
+use crate::cluster::kubeconfig::secrets::without_userinfo;
 
 /// Maximum size of a connection's read buffer, in bytes. The head of a response must fit.
 const MAX_READ_BUFFER: usize = 32 * 1024;

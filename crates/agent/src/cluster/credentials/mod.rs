@@ -21,8 +21,8 @@ use http::{HeaderValue, StatusCode};
 use rustls::sign::CertifiedKey;
 use secrecy::SecretString;
 
-use super::secrets;
 use super::transport::Transport;
+use crate::cluster::kubeconfig::secrets;
 use runtime::token_file::{Token, TokenFile};
 
 pub(super) use certificate::Certificate;

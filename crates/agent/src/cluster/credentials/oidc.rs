@@ -27,10 +27,10 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::IssueError;
 use super::issued::Issue;
+use crate::cluster::kubeconfig::pem::decode_base64;
+use crate::cluster::kubeconfig::secrets::without_userinfo;
 use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError, Replacement};
-use crate::cluster::pem::decode_base64;
 use crate::cluster::proxy;
-use crate::cluster::secrets::without_userinfo;
 use crate::cluster::tls::Verifier;
 use crate::cluster::transport::{HttpClient, client_of};
 use runtime::error_causes;

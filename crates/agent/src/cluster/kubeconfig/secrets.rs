@@ -16,7 +16,7 @@ use model::escape::redact_secret;
 const REDACTED: &str = "[token]";
 
 /// Redacts the token or password in a text.
-pub(super) fn redact(text: &str, secret: Option<&SecretString>) -> String {
+pub(in crate::cluster) fn redact(text: &str, secret: Option<&SecretString>) -> String {
     match secret.map(ExposeSecret::expose_secret).filter(|secret| !secret.is_empty()) {
         Some(secret) => redact_headers(&redact_secret(text, secret, REDACTED)),
         None => redact_headers(text),
@@ -24,7 +24,7 @@ pub(super) fn redact(text: &str, secret: Option<&SecretString>) -> String {
 }
 
 /// The URL without a user name and a password.
-pub(super) fn without_userinfo(url: Uri) -> Uri {
+pub(in crate::cluster) fn without_userinfo(url: Uri) -> Uri {
     let Some((_, host)) = url.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
         return url;
     };

@@ -5,6 +5,10 @@
 //! with line breaks, broken blocks in PEM, incomplete entries that are not selected, and a second YAML document. It can be
 //! deleted when kube accepts them.
 
+pub(in crate::cluster) mod insecure;
+pub(in crate::cluster) mod pem;
+pub(in crate::cluster) mod secrets;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_saphyr::DuplicateKeyPolicy;
 
-use super::pem::decode_base64;
+use self::pem::decode_base64;
 use model::escape::Escaped;
 
 /// Extension of a cluster for credential plugins.
@@ -23,7 +27,7 @@ const PLUGIN_EXTENSION: &str = "client.authentication.k8s.io/exec";
 
 /// The kubeconfig is invalid. The message does not quote it, because it contains credentials.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KubeconfigError {
+pub(in crate::cluster) enum KubeconfigError {
     #[error("failed to read {}", quoted(.0))]
     Unreadable(PathBuf, #[source] io::Error),
     #[error("{}: expected UTF-8 or UTF-16 with a byte order mark", quoted(.0))]
@@ -53,20 +57,20 @@ fn place(location: Option<&serde_saphyr::Location>) -> String {
     }
 }
 
-pub(super) fn quoted(path: &Path) -> String {
+pub(in crate::cluster) fn quoted(path: &Path) -> String {
     format!("\"{}\"", Escaped(&path.display().to_string()))
 }
 
 /// A value, or `None` if it is empty, null or missing. A number or a boolean is a text, as it is written.
 #[derive(Clone, Default)]
-pub(super) struct Text(Option<String>);
+pub(in crate::cluster) struct Text(Option<String>);
 
 impl Text {
-    pub(super) fn get(&self) -> Option<&str> {
+    pub(in crate::cluster) fn get(&self) -> Option<&str> {
         self.0.as_deref()
     }
 
-    pub(super) fn secret(&self) -> Option<SecretString> {
+    pub(in crate::cluster) fn secret(&self) -> Option<SecretString> {
         self.get().map(SecretString::from)
     }
 }
@@ -161,14 +165,14 @@ struct Context {
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(super) struct Cluster {
-    pub(super) server: Text,
-    pub(super) tls_server_name: Text,
+pub(in crate::cluster) struct Cluster {
+    pub(in crate::cluster) server: Text,
+    pub(in crate::cluster) tls_server_name: Text,
     #[serde(deserialize_with = "or_default")]
-    pub(super) insecure_skip_tls_verify: bool,
+    pub(in crate::cluster) insecure_skip_tls_verify: bool,
     certificate_authority: Text,
     certificate_authority_data: Data,
-    pub(super) proxy_url: Text,
+    pub(in crate::cluster) proxy_url: Text,
     #[serde(deserialize_with = "or_default")]
     disable_compression: bool,
     #[serde(deserialize_with = "list")]
@@ -186,64 +190,64 @@ struct Extension {
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
-pub(super) struct User {
+pub(in crate::cluster) struct User {
     client_certificate: Text,
     client_certificate_data: Data,
     client_key: Text,
     client_key_data: Data,
-    pub(super) token: Text,
+    pub(in crate::cluster) token: Text,
     #[serde(rename = "tokenFile")]
     token_file: Text,
-    pub(super) username: Text,
-    pub(super) password: Text,
+    pub(in crate::cluster) username: Text,
+    pub(in crate::cluster) password: Text,
     #[serde(rename = "as")]
-    pub(super) impersonate: Text,
+    pub(in crate::cluster) impersonate: Text,
     #[serde(rename = "as-uid")]
-    pub(super) impersonate_uid: Text,
+    pub(in crate::cluster) impersonate_uid: Text,
     #[serde(rename = "as-groups", deserialize_with = "list")]
-    pub(super) impersonate_groups: Vec<String>,
+    pub(in crate::cluster) impersonate_groups: Vec<String>,
     #[serde(rename = "as-user-extra", deserialize_with = "map_of_lists")]
-    pub(super) impersonate_extra: BTreeMap<String, Vec<String>>,
-    pub(super) auth_provider: Option<AuthProvider>,
-    pub(super) exec: Option<Exec>,
+    pub(in crate::cluster) impersonate_extra: BTreeMap<String, Vec<String>>,
+    pub(in crate::cluster) auth_provider: Option<AuthProvider>,
+    pub(in crate::cluster) exec: Option<Exec>,
     /// The kubeconfig that defines the user.
     #[serde(skip)]
-    pub(super) file: PathBuf,
+    pub(in crate::cluster) file: PathBuf,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct AuthProvider {
-    pub(super) name: Text,
+pub(in crate::cluster) struct AuthProvider {
+    pub(in crate::cluster) name: Text,
     #[serde(deserialize_with = "or_default")]
-    pub(super) config: BTreeMap<String, Text>,
+    pub(in crate::cluster) config: BTreeMap<String, Text>,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Exec {
-    pub(super) api_version: Text,
+pub(in crate::cluster) struct Exec {
+    pub(in crate::cluster) api_version: Text,
     command: Text,
     #[serde(deserialize_with = "list")]
-    pub(super) args: Vec<String>,
+    pub(in crate::cluster) args: Vec<String>,
     #[serde(deserialize_with = "list")]
-    pub(super) env: Vec<Variable>,
+    pub(in crate::cluster) env: Vec<Variable>,
     #[serde(deserialize_with = "or_default")]
-    pub(super) provide_cluster_info: bool,
-    pub(super) interactive_mode: Text,
+    pub(in crate::cluster) provide_cluster_info: bool,
+    pub(in crate::cluster) interactive_mode: Text,
 }
 
 #[derive(Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Variable {
-    pub(super) name: Text,
-    pub(super) value: Text,
+pub(in crate::cluster) struct Variable {
+    pub(in crate::cluster) name: Text,
+    pub(in crate::cluster) value: Text,
 }
 
 /// What a plugin is told about the cluster: `Cluster` of `client.authentication.k8s.io`.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct ClusterInfo {
+pub(in crate::cluster) struct ClusterInfo {
     server: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_server_name: Option<String>,
@@ -261,7 +265,7 @@ pub(super) struct ClusterInfo {
 
 /// The bytes of a file, or of base64 in the kubeconfig.
 #[derive(Clone)]
-pub(super) enum Content {
+pub(in crate::cluster) enum Content {
     Inline(Vec<u8>),
     File(PathBuf),
 }
@@ -273,12 +277,12 @@ impl Content {
 }
 
 impl Cluster {
-    pub(super) fn authorities(&self) -> Option<Content> {
+    pub(in crate::cluster) fn authorities(&self) -> Option<Content> {
         let file = self.certificate_authority.get().map(|path| self.folder.join(path));
         Content::of(&self.certificate_authority_data, file)
     }
 
-    pub(super) fn info(&self, authorities: Option<&[u8]>) -> ClusterInfo {
+    pub(in crate::cluster) fn info(&self, authorities: Option<&[u8]>) -> ClusterInfo {
         use base64::Engine;
         use base64::engine::general_purpose::STANDARD;
         let text = |text: &Text| text.get().map(str::to_owned);
@@ -300,34 +304,37 @@ impl User {
         path.get().map(|path| folder_of(&self.file).join(path))
     }
 
-    pub(super) fn token_file(&self) -> Option<PathBuf> {
+    pub(in crate::cluster) fn token_file(&self) -> Option<PathBuf> {
         self.path(&self.token_file)
     }
 
     /// The client certificate. client-go ignores a key without a certificate.
-    pub(super) fn certificate(&self) -> Option<Content> {
+    pub(in crate::cluster) fn certificate(&self) -> Option<Content> {
         Content::of(&self.client_certificate_data, self.path(&self.client_certificate))
     }
 
-    pub(super) fn key(&self) -> Option<Content> {
+    pub(in crate::cluster) fn key(&self) -> Option<Content> {
         Content::of(&self.client_key_data, self.path(&self.client_key))
     }
 
     /// The command of the plugin: a path relative to the kubeconfig, or a name in `PATH`.
-    pub(super) fn plugin_command(&self, exec: &Exec) -> Option<PathBuf> {
+    pub(in crate::cluster) fn plugin_command(&self, exec: &Exec) -> Option<PathBuf> {
         let command = exec.command.get()?;
         Some(if command.contains('/') { self.path(&exec.command)? } else { command.into() })
     }
 }
 
 /// The cluster and the user of a context. A user that is missing has no credentials.
-pub(super) struct Selected {
-    pub(super) cluster: Cluster,
-    pub(super) user: User,
+pub(in crate::cluster) struct Selected {
+    pub(in crate::cluster) cluster: Cluster,
+    pub(in crate::cluster) user: User,
 }
 
 /// Merges the files, each key from the first one that has it, and selects a context.
-pub(super) fn select(files: &[&Path], context: Option<&str>) -> Result<Selected, KubeconfigError> {
+pub(in crate::cluster) fn select(
+    files: &[&Path],
+    context: Option<&str>,
+) -> Result<Selected, KubeconfigError> {
     let documents: Vec<_> = files.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
     if documents.iter().all(|document| document.clusters.is_empty()) {
         let files: Vec<_> = files.iter().map(|file| quoted(file)).collect();
@@ -402,14 +409,14 @@ fn options() -> serde_saphyr::Options {
 }
 
 /// Another value for a text that is a value of a kubeconfig.
-pub(super) struct Replacement<'a> {
-    pub(super) old: &'a str,
-    pub(super) new: &'a str,
+pub(in crate::cluster) struct Replacement<'a> {
+    pub(in crate::cluster) old: &'a str,
+    pub(in crate::cluster) new: &'a str,
 }
 
 /// Replaces values in the text of a kubeconfig, which keeps its format and comments. `None` if that would change anything
 /// else, or nothing.
-pub(super) fn replace(text: &str, replacements: &[Replacement<'_>]) -> Option<String> {
+pub(in crate::cluster) fn replace(text: &str, replacements: &[Replacement<'_>]) -> Option<String> {
     let replaced = replacements.iter().fold(text.to_owned(), |text, with| text.replace(with.old, with.new));
     let current = values(text)?;
     let mut expected = current.clone();

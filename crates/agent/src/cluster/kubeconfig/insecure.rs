@@ -27,7 +27,7 @@ pub enum Insecure {
     PlainHttp,
 }
 
-pub(super) fn insecure(config: &kube::Config) -> Option<Insecure> {
+pub(in crate::cluster) fn insecure(config: &kube::Config) -> Option<Insecure> {
     let url = Url::parse(&config.cluster_url.to_string()).ok()?;
     if url.scheme() == "http" {
         (!is_loopback(&url)).then_some(Insecure::PlainHttp)

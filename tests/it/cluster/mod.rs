@@ -1,5 +1,9 @@
 //! `agent --once` against an API server that replays recorded responses or misbehaves.
 
+mod kubeconfig;
+mod kubectl;
+mod proxies;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fake::kube::{PROTOBUF, User, fixture, kubeconfig, page_of, parameters, protobuf, recorded};

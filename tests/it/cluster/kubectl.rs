@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::proxies::{Forwarder, elsewhere};
 use crate::fake::kube::{User, base64, recorded};
 use crate::fake::pki::{Authority, Identity};
 use crate::fake::{Reply, Request, Server};
 use crate::program::once;
-use crate::proxies::{Forwarder, elsewhere};
 
 /// How a request reached the server, or `None` if there was none.
 type Reached = Option<Seen>;

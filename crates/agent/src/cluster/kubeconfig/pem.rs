@@ -15,19 +15,19 @@ const DASHES: &str = "-----";
 const BASE64: GeneralPurpose =
     GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
 
-pub(super) struct Block {
-    pub(super) label: String,
-    pub(super) has_headers: bool,
-    pub(super) content: Vec<u8>,
+pub(in crate::cluster) struct Block {
+    pub(in crate::cluster) label: String,
+    pub(in crate::cluster) has_headers: bool,
+    pub(in crate::cluster) content: Vec<u8>,
 }
 
 /// Decodes base64, without line breaks.
-pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+pub(in crate::cluster) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text.replace(['\r', '\n'], "")).ok()
 }
 
 /// The valid blocks. Text and broken blocks between them are skipped.
-pub(super) fn blocks(pem: &[u8]) -> Vec<Block> {
+pub(in crate::cluster) fn blocks(pem: &[u8]) -> Vec<Block> {
     let text = String::from_utf8_lossy(pem);
     let mut rest = &*text;
     let mut blocks = Vec::new();
