@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use super::case::{CaseOutcome, PerKind};
-use super::decide::deciding;
-use super::records::{CaseRecord, Records, SuiteId};
+use super::records::{CaseRecord, Records, SuiteId, deciding};
 
 /// Cases of one class and name in one suite are attempts of one test if the suite declares fewer tests than it has
 /// cases, or if they are marked as reruns. The last one counts; if it is not clear which cases are attempts, the worst.

@@ -2,7 +2,7 @@
 
 use super::case::CaseOutcome;
 use super::decisions::Decisions;
-use super::records::{PerSuite, Records, Sign, SuiteId, SuiteRecord};
+use super::records::{Records, Sign};
 use super::{attempts, copies, results, totals};
 use model::JunitResult;
 
@@ -24,17 +24,4 @@ pub(super) fn decide(records: &mut Records) -> (Vec<JunitResult>, Decisions) {
         }
     }
     (results, decisions)
-}
-
-/// For each suite, the innermost one around it, or itself, whose totals decide; the root if none does.
-pub(super) fn deciding(
-    suites: &PerSuite<SuiteRecord>,
-    decides: impl Fn(&SuiteRecord) -> bool,
-) -> PerSuite<SuiteId> {
-    let mut deciding = PerSuite::default();
-    for suite in suites.ids() {
-        let outer = suites[suite].parent.filter(|_| !decides(&suites[suite])).map(|outer| deciding[outer]);
-        deciding.push(outer.unwrap_or(suite));
-    }
-    deciding
 }

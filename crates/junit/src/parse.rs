@@ -229,7 +229,6 @@ impl Parser<'_> {
         self.add_unclear_totals(suite, self.root);
     }
 
-    /// Closes an element.
     fn end(&mut self) {
         match self.open.pop().map(|open| open.kind) {
             Some(ElementKind::Case(case)) => self.end_case(&case),

@@ -303,3 +303,16 @@ impl<T> IndexMut<SuiteId> for PerSuite<T> {
         &mut self.0[at(suite.0)]
     }
 }
+
+/// For each suite, the innermost one around it, or itself, whose totals decide; the root if none does.
+pub(super) fn deciding(
+    suites: &PerSuite<SuiteRecord>,
+    decides: impl Fn(&SuiteRecord) -> bool,
+) -> PerSuite<SuiteId> {
+    let mut deciding = PerSuite::default();
+    for suite in suites.ids() {
+        let outer = suites[suite].parent.filter(|_| !decides(&suites[suite])).map(|outer| deciding[outer]);
+        deciding.push(outer.unwrap_or(suite));
+    }
+    deciding
+}

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use super::case::{CaseOutcome, PerKind};
-use super::decide::deciding;
-use super::records::{CaseRecord, PerSuite, Records, Sign, SuiteId, SuiteRecord, at};
+use super::records::{CaseRecord, PerSuite, Records, Sign, SuiteId, SuiteRecord, at, deciding};
 
 /// Limit for the errors that a suite declares beyond its cases, so that a declared number cannot distort the totals.
 const MAX_OUTSIDE_ERRORS: u32 = 1_000;

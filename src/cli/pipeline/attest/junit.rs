@@ -276,7 +276,6 @@ impl Junit {
 /// Maximum length of a fact in the table, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// Warns of incomplete evidence.
 fn warn(attestation: &JunitAttestation) {
     if total(&attestation.own.junit_results).total == 0 {
         tracing::warn!("the results contain no test and do not count as passed");

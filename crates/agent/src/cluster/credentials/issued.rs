@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use jiff::Timestamp;
-use rustls::sign::CertifiedKey;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant as AsyncInstant, timeout_at};
 
+use super::issue::Issue;
 use super::oidc::Oidc;
 use super::plugin::Plugin;
 use super::renewal::Renewal;
@@ -20,14 +20,6 @@ use runtime::token_file::Token;
 
 /// Interval between log lines about a credential that cannot be replaced.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
-
-/// A token, a client certificate, or both.
-#[derive(Clone, Default)]
-pub(super) struct Issue {
-    pub(super) token: Option<Token>,
-    pub(super) identity: Option<Arc<CertifiedKey>>,
-    pub(super) expires: Option<Timestamp>,
-}
 
 pub(in crate::cluster) enum Issuer {
     Plugin(Plugin),

@@ -9,6 +9,7 @@
 //! Connections are made for one client certificate: another one starts a new client.
 
 mod certificate;
+mod issue;
 mod issued;
 mod oidc;
 mod plugin;

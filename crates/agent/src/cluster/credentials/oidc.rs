@@ -26,7 +26,7 @@ use url::Url;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::IssueError;
-use super::issued::Issue;
+use super::issue::Issue;
 use crate::cluster::kubeconfig::pem::decode_base64;
 use crate::cluster::kubeconfig::secrets::without_userinfo;
 use crate::cluster::kubeconfig::{self, AuthProvider, KubeconfigError, Replacement};
@@ -52,7 +52,6 @@ pub(in crate::cluster) struct Oidc {
     client_id: String,
     client_secret: SecretString,
     client: HttpClient<Full<Bytes>>,
-    /// The kubeconfig.
     file: PathBuf,
     tokens: Mutex<Tokens>,
     runtime: Handle,

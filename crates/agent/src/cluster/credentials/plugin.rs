@@ -19,7 +19,7 @@ use serde_json::json;
 use serde_saphyr::DuplicateKeyPolicy;
 
 use super::IssueError;
-use super::issued::Issue;
+use super::issue::Issue;
 use crate::cluster::kubeconfig::{ClusterInfo, Exec, KubeconfigError, Text, User};
 use crate::cluster::tls;
 use runtime::own_variables::own_variables;
