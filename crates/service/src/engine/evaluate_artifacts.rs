@@ -89,7 +89,7 @@ impl Evaluating<'_> {
         let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
         evaluation_queue::push(&mut self.transaction, organization, later, of, cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
-        evaluation_queue::push(&mut self.transaction, organization, incomplete, None, cause, now).await?;
+        evaluation_queue::push(&mut self.transaction, organization, incomplete, of, cause, now).await?;
         if evaluated.is_empty() {
             return Ok(());
         }

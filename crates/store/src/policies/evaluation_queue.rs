@@ -70,8 +70,8 @@ pub struct QueueBacklog {
 }
 
 /// Queues environments of an organization by name, unless they were never reported, for the evaluation of these
-/// artifacts, or of all. An environment that is queued already keeps its cause and its position, and all of its artifacts
-/// are evaluated.
+/// artifacts, or of all. An environment that is queued already keeps its cause and its position, and, if it is queued for
+/// other artifacts, all of its artifacts are evaluated.
 pub async fn push(
     transaction: &mut Transaction,
     organization: &str,
@@ -90,7 +90,8 @@ pub async fn push(
          SELECT organization, id, ?, ?, ? FROM environments
          WHERE organization = ? AND snapshot > 0 AND name IN (?) ORDER BY id
          ON CONFLICT (organization, environment)
-         DO UPDATE SET artifacts = NULL, end_position = evaluation_queue.position, compliant_until = NULL,
+         DO UPDATE SET artifacts = CASE WHEN evaluation_queue.artifacts = excluded.artifacts THEN excluded.artifacts END,
+                       end_position = evaluation_queue.position, compliant_until = NULL,
                        evaluate_at = NULL{due}"
     );
     let cause = json(cause)?;

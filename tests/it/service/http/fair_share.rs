@@ -16,6 +16,7 @@ use sqlx::{Connection, PgConnection, SqliteConnection};
 use store::{DatabaseTimeouts, Error, Store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::fake::{Reply, Server};
@@ -461,6 +462,50 @@ async fn slow_receivers_of_one_organization_use_at_most_half_of_the_senders(data
     assert_eq!(slow.requests().len(), 2);
 }
 
+async fn receivers_of_all_organizations_share_the_senders(database: Database) {
+    let (released, holding) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let most = Arc::new(AtomicUsize::new(0));
+    let slow = Server::start({
+        let (released, most) = (Arc::clone(&released), Arc::clone(&most));
+        move |_| {
+            most.fetch_max(holding.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let (released, holding) = (Arc::clone(&released), Arc::clone(&holding));
+            Reply::Later(Box::pin(async move {
+                released.acquire().await.unwrap().forget();
+                holding.fetch_sub(1, Ordering::SeqCst);
+                Reply::text(200, "")
+            }))
+        }
+    });
+    let action = "    actions: [{number: 1, name: a, environments: [prod], triggers: [ON_STARTED_ARTIFACT],
+               targets: [{name: t, type: SLACK, url: {file: url}, channel: {name: c}}]}]";
+    let delivery = Delivery { max_targets: 1, interval: Duration::from_millis(20), ..Delivery::default() };
+    let options = Options {
+        limits: Limits { delivery, ..Options::default().limits },
+        bootstrap: bootstrap(1, action) + action + "\n",
+        allowed_internal: &["127.0.0.1/32"],
+        files: vec![("url", slow.url())],
+        ..Options::default()
+    };
+    let service = TestService::start_with(database, options).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "image", 'a')])).await.expect(201);
+    eventually("a notification is being sent", async || slow.requests().len() == 1).await;
+    let path = "/environments/stranger/prod/report/K8S?create=true";
+    let request = service.request(Method::PUT, STRANGER, path).header("Content-Type", "application/json");
+    Response::from_request(request.body(report(&[pod("p", "image", 'a')]))).await.expect(201);
+    eventually("the other one waits", async || {
+        service.metrics().await.contains("supercargo_notifications_waiting 2")
+    })
+    .await;
+    released.add_permits(2);
+    eventually("both arrive", async || {
+        service.metrics().await.contains("supercargo_notifications_waiting 0")
+    })
+    .await;
+    assert_eq!(slow.requests().len(), 2);
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+}
+
 async fn resources_of_another_organization_look_nonexistent_everywhere(database: Database) {
     let more = "    flows: [{name: cart}]
     actions: [{number: 1, name: a, environments: [test], triggers: [ON_STARTED_ARTIFACT],
@@ -569,5 +614,6 @@ crate::service::on_sqlite!(
     #[cfg(target_os = "linux")]
     connection_above_the_total_waits_until_one_is_free,
     slow_receivers_of_one_organization_use_at_most_half_of_the_senders,
+    receivers_of_all_organizations_share_the_senders,
     resources_of_another_organization_look_nonexistent_everywhere,
 );
