@@ -1,5 +1,7 @@
 //! The routes of the API, and the OpenAPI document.
 
+use std::sync::LazyLock;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -37,8 +39,8 @@ const PREFIX: &str = "/api/v2";
 ))]
 struct Document;
 
-/// The operations, and their OpenAPI document.
-fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
+/// The operations, and their OpenAPI document. Built once: it took a seventh of the processor time of the service's tests.
+static OPERATIONS: LazyLock<(Router<App>, utoipa::openapi::OpenApi)> = LazyLock::new(|| {
     let (router, mut document) = OpenApiRouter::with_openapi(Document::openapi())
         .nest(
             PREFIX,
@@ -118,11 +120,11 @@ fn operations() -> (Router<App>, utoipa::openapi::OpenApi) {
     let token = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     document.components.get_or_insert_default().add_security_scheme("token", token);
     (router, document)
-}
+});
 
 /// All routes of the API listener: operations, OpenAPI document and pages.
 pub(crate) fn router(app: App) -> Router {
-    let (router, mut document) = operations();
+    let (router, mut document) = OPERATIONS.clone();
     document.servers = Some(vec![Server::new(app.site.links.base())]);
     // All responses share one copy: clients need no token for it.
     let document = Bytes::from(document.to_json().unwrap_or_default());
@@ -193,7 +195,7 @@ mod tests {
 
     #[test]
     fn each_reference_of_the_document_has_a_schema() {
-        let document = serde_json::to_value(operations().1).unwrap();
+        let document = serde_json::to_value(&OPERATIONS.1).unwrap();
         let mut found = BTreeSet::new();
         references(&document, &mut found);
         assert!(found.contains("#/components/schemas/JunitFields"), "{found:?}");

@@ -29,8 +29,14 @@ impl GuardedClient {
         let authorities = || authorities.iter().map(|authority| reqwest::Certificate::from_der(authority));
         let client = |transport| {
             let guard = Guard::new(allowed, transport);
-            let client = reqwest::Client::builder()
-                .tls_certs_merge(authorities().collect::<Result<Vec<_>, _>>()?)
+            let builder = match transport {
+                Transport::Encrypted => {
+                    reqwest::Client::builder().tls_certs_merge(authorities().collect::<Result<Vec<_>, _>>()?)
+                }
+                // Does not read the system's authorities.
+                Transport::Plain => reqwest::Client::builder().tls_certs_only([]),
+            };
+            let client = builder
                 .dns_resolver(guard.clone())
                 .redirect(redirect::Policy::none())
                 .no_proxy()
