@@ -27,13 +27,13 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 #[test]
 fn attestation_is_a_form_with_data_json_first_and_the_file_second() {
     let server = Server::start(|_| Reply::json(201, r#""Creation Success""#));
-    let (flow, trail) = ("web".parse().unwrap(), "a b%".parse().unwrap());
+    let (flow, trail) = ("web".parse().unwrap(), "build-1~2".parse().unwrap());
     let file = Attachment { name: "web.xml".to_owned(), content: "<testsuite/>".into() };
     let data = json!({"attestation_name": "x"}).to_string();
     run(client(&server).attest_junit(&IdempotencyKey::random(), &flow, &trail, data, Some(file))).unwrap();
     let [request] = server.requests().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.query.as_str()), ("POST", ""));
-    assert_eq!(request.path, "/api/v2/attestations/acme/web/trail/a%20b%25/junit");
+    assert_eq!(request.path, "/api/v2/attestations/acme/web/trail/build-1~2/junit");
     assert!(request.headers.contains_key("content-length"), "{:?}", request.headers);
     let body = String::from_utf8(request.body.to_vec()).unwrap();
     let parts: Vec<_> = body.split("\r\n--").collect();

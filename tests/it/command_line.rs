@@ -38,7 +38,7 @@ fn configuration_file_error_names_key_and_line() {
             &["at environments[0].namespacesRegex[1]", "line 3", "\"(\": unclosed group"],
         ),
         ("", &["is empty"]),
-        ("environments:\n- name: a/b\n", &["line 2", "a/b", "slash"]),
+        ("environments:\n- name: a/b\n", &["line 2", "a/b", "letter or digit"]),
     ] {
         let outcome =
             once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).recorded_pods().run();

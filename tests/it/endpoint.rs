@@ -208,17 +208,17 @@ fn stalling_or_unreachable_service_fails_at_the_timeout() {
 }
 
 #[test]
-fn name_with_special_characters_is_one_path_segment() {
+fn organization_with_special_characters_is_one_path_segment() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let outcome = once()
-        .args(["--environment", "prod eu?x=%2F#1", "--base-url", &format!("{}/prefix/", endpoint.url())])
+        .args(["--environment", "prod_eu~1", "--base-url", &format!("{}/prefix/", endpoint.url())])
         .recorded_pods()
         .service(&endpoint)
-        .env("SUPERCARGO_ORG", "ácme")
+        .env("SUPERCARGO_ORG", "ácme?x=%2F#1")
         .run();
     outcome.expect(0, &[]);
     let [request] = endpoint.requests().try_into().unwrap();
-    assert_eq!(request.path, "/prefix/api/v2/environments/%C3%A1cme/prod%20eu%3Fx=%252F%231/report/K8S");
+    assert_eq!(request.path, "/prefix/api/v2/environments/%C3%A1cme%3Fx=%252F%231/prod_eu~1/report/K8S");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn invalid_wait_arguments_are_rejected() {
     for (line, texts) in [
         ("--timeout 1s", &["required", "--fingerprint <DIGEST>|--fingerprint-file <FILE>"][..]),
         ("--fingerprint web:1", &["--fingerprint", "64 hexadecimal digits"]),
-        ("--fingerprint ONE --environment a/b", &["--environment", "slash"]),
+        ("--fingerprint ONE --environment a/b", &["--environment", "letter or digit"]),
         ("--fingerprint ONE --provider=", &["--provider", "1 to 255 bytes"]),
         ("--fingerprint ONE --timeout 0s", &["--timeout", "above 0"]),
         ("--fingerprint ONE --every 10ms", &["--every", "at least 1s"]),

@@ -64,8 +64,7 @@ struct Config {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Entry {
-    /// Name of the environment at the service: 1 to 255 bytes without slashes, control characters, or
-    /// leading or trailing white space.
+    /// Name of the environment at the service: a letter or digit, then letters, digits, ".", "-", "_" or "~", at most 255.
     name: Parsed<EnvironmentName>,
     /// Namespaces to report. If every environment uses only this key to select namespaces, each namespace
     /// is listed separately (at most 50), and a Role in each is sufficient.
@@ -238,7 +237,7 @@ mod tests {
             ("environments:\n- name: a\n  namespaces: x\n", "line 3"),
             ("environments:\n- name: a\n  namespaces: [A_b]\n", "line 3"),
             ("environments:\n- name: a\n  namespaces:\n", "line 3"),
-            ("environments:\n- name: ..\n", "relative path"),
+            ("environments:\n- name: ..\n", "expected a letter or digit"),
             ("environments:\n- namespaces: [x]\n", "name"),
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "line 3"),
             ("environments:\n- name: a\n  namespacesRegex: ['(']\n", "unclosed group"),

@@ -60,7 +60,9 @@ pub use text::name::{
 pub use text::nearest::{did_you_mean, nearest};
 pub use text::plural::pluralize;
 pub use text::words::UnknownWord;
-pub use text::{AnyJson, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText};
+pub use text::{
+    AnyJson, ArtifactName, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText,
+};
 pub use text::{escape, yaml};
 pub use timestamp::Timestamp;
 pub use trail::template::{

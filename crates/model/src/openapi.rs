@@ -6,65 +6,73 @@ use utoipa::openapi::schema::{KnownFormat, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Object, ObjectBuilder};
 
 use crate::{
-    AnyJson, CommitHash, EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, FreeForm, PolicyName,
-    Provider, RepositoryName, ShortText, SnapshotExpression, Text, Timestamp, TokenName, TrailName, UrlText,
+    AnyJson, ArtifactName, CommitHash, EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, FreeForm,
+    PolicyName, Provider, RepositoryName, ShortText, SnapshotExpression, Text, Timestamp, TokenName,
+    TrailName, UrlText,
 };
 
-/// Text without control characters.
-pub const TEXT: &str = r"^[^\x00-\x1f\x7f-\x9f]+$";
-
-/// A character that a name may start and end with: no control character, white space or one of these.
-macro_rules! outer {
-    ($($without:literal),+) => {
+/// Visible characters beyond ASCII, without white space. White space, and characters beyond U+FFFF, are accepted, but not
+/// described.
+macro_rules! beyond_ascii {
+    () => {
         concat!(
-            r"[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
-            $($without),+,
-            "]"
+            r"\u00a1-\u00ac\u00ae-\u034e\u0350-\u05ff\u0606-\u061b\u061d-\u06dc\u06de-\u070e\u0710-\u088f\u0892-\u08e1",
+            r"\u08e3-\u115e\u1161-\u167f\u1681-\u17b3\u17b6-\u180a\u1810-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\u2fff",
+            r"\u3001-\u3163\u3165-\ufdff\ufe0e-\ufefe\uff00-\uff9f\uffa1-\uffef\ufffc-\uffff"
         )
     };
 }
 
-/// Any other character of a name.
-macro_rules! inner {
-    ($without:literal) => {
-        concat!(r"[^\x00-\x1f\x7f-\x9f", $without, "]")
+/// One of these characters, or a visible one beyond ASCII.
+macro_rules! visible {
+    ($ascii:literal) => {
+        concat!("[", $ascii, beyond_ascii!(), "]")
     };
 }
 
-/// A segment of a name, without these characters. Not a relative path: after a dot, it ends with another character, or has at
-/// least three.
+/// Text without control or invisible characters.
+pub const VISIBLE: &str = concat!("^", visible!(r" -~"), "+$");
+
+/// A segment of a name, of these ASCII characters: without space and dot, without space, and all. Not a relative path: after
+/// a dot, it ends with another character, or has at least three.
 macro_rules! segment {
-    ($without:literal) => {
+    ($start:literal, $outer:literal, $inner:literal) => {
         concat!(
             "(",
-            outer!($without, "."),
+            visible!($start),
             "(",
-            inner!($without),
+            visible!($inner),
             "{0,253}",
-            outer!($without),
+            visible!($outer),
             ")?|\\.(",
-            inner!($without),
+            visible!($inner),
             "{0,253}",
-            outer!($without, "."),
+            visible!($start),
             "|",
-            inner!($without),
+            visible!($inner),
             "{1,253}",
-            outer!($without),
+            visible!($outer),
             "))"
         )
     };
 }
 
-const SEGMENT: &str = concat!("^", segment!(r"/\\"), "$");
+const SEGMENT: &str = concat!("^", segment!(r"!-\-0-\[\]-~", r"!-.0-\[\]-~", r" -.0-\[\]-~"), "$");
+
+macro_rules! repository_segment {
+    () => {
+        segment!(r"!-\-0-~", r"!-.0-~", r" -.0-~")
+    };
+}
 
 /// Segments separated by slashes.
-const REPOSITORY: &str = concat!("^", segment!("/"), "(/", segment!("/"), ")*$");
+const REPOSITORY: &str = concat!("^", repository_segment!(), "(/", repository_segment!(), ")*$");
 
 /// Text without NUL.
 pub const WITHOUT_NUL: &str = r"^[^\x00]*$";
 
 /// The pattern of the interface, section "Limits".
-const FLOW: &str = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$";
+const NAME: &str = "^[a-zA-Z0-9][a-zA-Z0-9._~-]*$";
 
 /// The pattern of the interface, section "Limits".
 pub const FINGERPRINT: &str = "^[a-f0-9]{64}$";
@@ -111,9 +119,9 @@ macro_rules! snapshot {
 
 const SNAPSHOT: &str = concat!("^", snapshot!(), "$");
 
-/// The name excludes the characters that start an expression.
+/// The name excludes the character that starts an expression.
 const ENVIRONMENT_SNAPSHOT: &str = concat!(
-    r"^[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\#~@.]([^\x00-\x1f\x7f-\x9f/\\#~@]{0,60}[^\x00-\x1f\x7f-\x9f \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000/\\#~@])?",
+    "^[a-zA-Z0-9][a-zA-Z0-9._-]{0,254}",
     "(#[1-9][0-9]{0,14}|~[0-9]{1,15}|@",
     time!(),
     "|@\\{",
@@ -144,24 +152,56 @@ macro_rules! described {
 }
 
 described! {
-    EnvironmentName => short(SEGMENT, 255),
-    TrailName => short(SEGMENT, 255),
+    EnvironmentName => short(NAME, 255),
+    TrailName => short(NAME, 255),
     PolicyName => short(SEGMENT, 255),
     TokenName => short(SEGMENT, 255),
     RepositoryName => short(REPOSITORY, 1000),
-    FlowName => short(FLOW, 255),
+    FlowName => short(NAME, 255),
     Fingerprint => text(FINGERPRINT).build(),
     CommitHash => text("^[a-f0-9]{40}$").build(),
     Text => text(WITHOUT_NUL).max_length(Some(65_536)).build(),
     UrlText => text(WITHOUT_NUL).max_length(Some(65_536)).build(),
-    ShortText => short(WITHOUT_NUL, 255),
+    ShortText => short(VISIBLE, 255),
+    ArtifactName => short(VISIBLE, 65_536),
     FreeForm => ObjectBuilder::new().build(),
     Timestamp => seconds(),
     SnapshotExpression => text(SNAPSHOT).build(),
     EnvironmentSnapshot => text(ENVIRONMENT_SNAPSHOT).build(),
-    Provider => text(r"^[^\x00-\x1f\x7f-\x9f]*$")
+    Provider => text(concat!("^", visible!(r" -~"), "*$"))
         .max_length(Some(255))
         .description(Some(format!("Such as {}", Provider::NAMES.join(", "))))
         .build(),
     AnyJson => ObjectBuilder::new().schema_type(SchemaType::AnyValue).build(),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use super::*;
+    use crate::escape::needs_escape;
+
+    /// Whether all names that the pattern describes are accepted, with each character at the start, inside and at the end.
+    fn accepts_all<T: FromStr>(pattern: &str) -> bool {
+        let pattern = regex::Regex::new(pattern).unwrap();
+        let of =
+            |c: char| [format!("{c}"), format!("{c}a"), format!("a{c}a"), format!("a{c}"), format!(".{c}")];
+        let is_special = |c: &char| c.is_ascii() || c.is_whitespace() || needs_escape(*c);
+        let tried = ('\0'..=char::MAX).filter(|c| is_special(c) || u32::from(*c).is_multiple_of(97));
+        let mut described = tried.flat_map(of).filter(|name| pattern.is_match(name)).peekable();
+        described.peek().is_some() && described.all(|name| name.parse::<T>().is_ok())
+    }
+
+    #[test]
+    fn described_names_are_accepted() {
+        assert!(accepts_all::<EnvironmentName>(NAME) && accepts_all::<TrailName>(NAME));
+        assert!(accepts_all::<FlowName>(NAME) && accepts_all::<PolicyName>(SEGMENT));
+        assert!(accepts_all::<TokenName>(SEGMENT) && accepts_all::<RepositoryName>(REPOSITORY));
+        assert!(accepts_all::<ShortText>(VISIBLE) && accepts_all::<ArtifactName>(VISIBLE));
+        assert!(accepts_all::<EnvironmentSnapshot>(ENVIRONMENT_SNAPSHOT));
+        for name in ["прод", "a b", "...", "文字", "❤\u{fe0f}"] {
+            assert!(regex::Regex::new(SEGMENT).unwrap().is_match(name), "{name}");
+        }
+    }
 }

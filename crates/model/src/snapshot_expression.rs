@@ -232,7 +232,7 @@ mod tests {
         for (text, name, expression) in [
             ("prod", "prod", "~0"),
             ("prod#7", "prod", "#7"),
-            ("a b~1", "a b", "~1"),
+            ("a_b~1", "a_b", "~1"),
             ("prod@2w", "prod", "@{2.weeks.ago}"),
             ("prod@2026-10-03T14:00Z", "prod", "@{2026-10-03T14:00:00}"),
         ] {
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!((parsed.environment.as_str(), &*parsed.expression.to_string()), (name, expression));
             assert_eq!(parsed.to_string().parse(), Ok(parsed));
         }
-        for text in ["", "#7", "prod#", "prod#7#8", "a/b"] {
+        for text in ["", "#7", "prod#", "prod#7#8", "a/b", "a b"] {
             assert!(text.parse::<EnvironmentSnapshot>().is_err(), "{text}");
         }
     }

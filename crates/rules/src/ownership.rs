@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use percent_encoding::percent_decode_str;
 
-use model::escape::Escaped;
+use model::escape::{Escaped, needs_escape};
 use model::{Fingerprint, checked_text, decoded_name, repository_path};
 
 checked_text! {
     /// A name in which `*` stands for any characters.
     Pattern, InvalidPattern, |text| {
-        let is_valid = matches!(text.len(), 1..=255) && !text.contains(|c: char| c.is_control() || c == ' ');
+        let is_valid = matches!(text.len(), 1..=255) && !text.contains(|c| needs_escape(c) || c == ' ');
         if is_valid { Ok(text) } else { Err(InvalidPattern) }
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid pattern: expected 1 to 255 bytes without spaces or control characters")]
+#[error("invalid pattern: expected 1 to 255 bytes without spaces, control or invisible characters")]
 pub struct InvalidPattern;
 
 /// The texts of an attestation that name a repository.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, TrailName, UnknownFields, UrlText,
-    is_commit_hash, unknown_fields,
+    ArtifactName, Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, TrailName,
+    UnknownFields, UrlText, is_commit_hash, unknown_fields,
 };
 
 /// An artifact that a pipeline built. Older clients send no trail and no name in the template.
@@ -14,8 +14,7 @@ pub struct ReportedArtifact {
     /// The artifact.
     pub fingerprint: Fingerprint,
     /// The name of the file or the image.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, min_length = 1, max_length = 65_536, pattern = r"^[^\x00]+$"))]
-    pub filename: Text,
+    pub filename: ArtifactName,
     /// The hash of the commit that it was built from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_commit: Option<Text>,

@@ -1,20 +1,20 @@
 //! Providers that host source repositories.
 
 use crate::checked_text;
-use crate::escape::Escaped;
+use crate::escape::{Escaped, needs_escape};
 use crate::repository::remote::provider_of_path;
 
 checked_text! {
     /// A hosting provider. Operation 4 filters by the named ones; clients send any text.
     Provider, InvalidProvider, |text| {
-        let is_valid = (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+        let is_valid = (1..=255).contains(&text.len()) && !text.contains(needs_escape);
         if is_valid { Ok(text) } else { Err(InvalidProvider) }
     }
 }
 
-/// Text that is too long for a provider, or has control characters.
+/// Text that is too long for a provider, or has control or invisible characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid provider: expected 1 to 255 bytes without control characters")]
+#[error("invalid provider: expected 1 to 255 bytes without control or invisible characters")]
 pub struct InvalidProvider;
 
 impl Provider {
@@ -124,7 +124,7 @@ mod tests {
         ] {
             assert_eq!(covers(filter, of), expected, "{filter} {of}");
         }
-        for bad in ["", "a\nb", &"a".repeat(256)] {
+        for bad in ["", "a\nb", "git\u{200b}hub", &"a".repeat(256)] {
             assert_eq!(bad.parse::<Provider>(), Err(InvalidProvider), "{bad:?}");
         }
     }

@@ -7,6 +7,7 @@ use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::Provider;
+use crate::escape::needs_escape;
 
 /// The port of Bitbucket Data Center's SSH server.
 const BITBUCKET_SSH_PORT: &str = "7999";
@@ -63,7 +64,7 @@ pub fn web_url(text: &str) -> Option<String> {
 #[must_use]
 pub fn decoded_name(name: &str) -> String {
     let decoded = percent_decode_str(name).decode_utf8().unwrap_or_default();
-    let is_name = !decoded.is_empty() && !decoded.chars().any(|c| c == '%' || c.is_control());
+    let is_name = !decoded.is_empty() && !decoded.chars().any(|c| c == '%' || needs_escape(c));
     if is_name { decoded.into_owned() } else { name.to_owned() }
 }
 

@@ -23,10 +23,10 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Whether a character is invisible or changes how other characters are displayed.
+/// Whether a character is invisible or changes how other characters are displayed. Names must not contain one.
 #[must_use]
 pub fn needs_escape(c: char) -> bool {
-    c.is_control() || is_formatting(c)
+    c.is_control() || (!c.is_ascii() && is_formatting(c))
 }
 
 /// Truncates a text to `limit` characters, with a trailing `…`.
@@ -62,14 +62,15 @@ pub fn redact_secret(text: &str, secret: &str, mark: &str) -> String {
         .map_or(text.clone(), |spellings| spellings.replace_all(&text, regex::NoExpand(mark)).into_owned())
 }
 
-/// Bidirectional controls (UAX #9), line and paragraph separators, and `Default_Ignorable_Code_Point` (UAX #44),
-/// except the two variation selectors for emojis.
+/// Format characters (category Cf), which include bidirectional controls (UAX #9), line and paragraph separators, and
+/// `Default_Ignorable_Code_Point` (UAX #44), except the two variation selectors for emojis.
 fn is_formatting(c: char) -> bool {
     matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}' | '\u{891}'
+        | '\u{8e2}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+        | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
         | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -88,6 +89,14 @@ mod tests {
             "web\\u{e0041}\\u{ad}\\u{3164}\\u{fe00} ❤\u{fe0f}"
         );
         assert_eq!(Escaped("обычный 文字 \"q\" \\").to_string(), "обычный 文字 \"q\" \\");
+    }
+
+    #[test]
+    fn escaped_characters_are_those_of_the_unicode_character_database() {
+        let known = r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}--[\x{fe0e}\x{fe0f}]]";
+        let known = regex::Regex::new(known).unwrap();
+        let differs = |c: &char| needs_escape(*c) != known.is_match(c.encode_utf8(&mut [0; 4]));
+        assert_eq!(('\0'..=char::MAX).find(differs), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::escape::needs_escape;
 use crate::{Fingerprint, checked_text};
 
 /// Limit for a text or a free-form object, in bytes. A page of a list contains up to 500 of them.
@@ -28,8 +29,14 @@ checked_text! {
 }
 
 checked_text! {
-    /// A [`Text`] of 1 to 255 bytes: a name that is used as a key.
+    /// A [`Text`] of 1 to 255 bytes without control or invisible characters: a name that is used as a key.
     ShortText, InvalidText, short_text
+}
+
+checked_text! {
+    /// The name of an artifact, such as an image or a file: a [`Text`] that is not empty, without control or invisible
+    /// characters.
+    ArtifactName, InvalidText, artifact_name
 }
 
 checked_text! {
@@ -58,6 +65,10 @@ pub enum InvalidText {
     Nul,
     #[error("expected at most {MAX_TEXT_BYTES} bytes, got {0}")]
     Long(usize),
+    #[error("expected text without control or invisible characters")]
+    Invisible,
+    #[error("expected a name, got an empty text")]
+    Empty,
     /// The length of a [`ShortText`] is invalid.
     #[error("expected 1 to 255 bytes, got {0}")]
     Short(usize),
@@ -88,9 +99,17 @@ fn any_text(text: String) -> Result<String, InvalidText> {
 fn short_text(text: String) -> Result<String, InvalidText> {
     let text = any_text(text)?;
     match text.len() {
-        1..=255 => Ok(text),
+        1..=255 => visible(text),
         length => Err(InvalidText::Short(length)),
     }
+}
+
+fn artifact_name(name: String) -> Result<String, InvalidText> {
+    if name.is_empty() { Err(InvalidText::Empty) } else { any_text(name).and_then(visible) }
+}
+
+fn visible(text: String) -> Result<String, InvalidText> {
+    if text.contains(needs_escape) { Err(InvalidText::Invisible) } else { Ok(text) }
 }
 
 impl UrlText {
@@ -211,6 +230,20 @@ mod tests {
             let url: UrlText = serde_json::from_value(sent.into()).unwrap();
             assert_eq!((url.as_str(), url.is_web()), (stored, is_web));
         }
+    }
+
+    #[test]
+    fn name_has_no_control_or_invisible_characters() {
+        for bad in ["a\nb", "unit\u{202e}", "un\u{200b}it", "\u{feff}unit", "\u{e0041}"] {
+            assert_eq!(ShortText::new(bad), Err(InvalidText::Invisible), "{bad:?}");
+            assert_eq!(ArtifactName::new(bad), Err(InvalidText::Invisible), "{bad:?}");
+            assert!(Text::new(bad).is_ok(), "{bad:?}");
+        }
+        assert_eq!(ShortText::new(""), Err(InvalidText::Short(0)));
+        assert_eq!(ShortText::new("a".repeat(256)), Err(InvalidText::Short(256)));
+        assert_eq!(ShortText::new("Einheiten-Tests \u{2764}").unwrap().as_str(), "Einheiten-Tests \u{2764}");
+        assert_eq!(ArtifactName::new(""), Err(InvalidText::Empty));
+        assert!(ArtifactName::new("r/".repeat(200)).is_ok());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Names that become segments of a request path.
 
 use crate::checked_text;
-use crate::escape::Escaped;
+use crate::escape::{Escaped, needs_escape};
 use crate::repository::remote::decoded_name;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,12 +19,11 @@ checked_text! {
 
 checked_text! {
     /// An environment: `{env_name}` of operation 7.
-    EnvironmentName, InvalidName, |name| check("environment", name, path_segment)
+    EnvironmentName, InvalidName, |name| check("environment", name, interface_name)
 }
 
 checked_text! {
-    /// A flow: `{flow_name}`, with the pattern of the interface's Limits,
-    /// `^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`.
+    /// A flow: `{flow_name}`.
     FlowName, InvalidName, |name| check("flow", name, flow_name)
 }
 
@@ -39,7 +38,7 @@ checked_text! {
 
 checked_text! {
     /// A trail: `{trail_name}` of operation 5.
-    TrailName, InvalidName, |name| check("trail", name, path_segment)
+    TrailName, InvalidName, |name| check("trail", name, interface_name)
 }
 
 checked_text! {
@@ -100,8 +99,8 @@ fn any_segment(name: &str) -> Result<(), &'static str> {
         Err("expected a name, got an empty text")
     } else if name == "." || name == ".." {
         Err("expected a name, got a relative path")
-    } else if name.chars().any(char::is_control) {
-        Err("expected a name without control characters")
+    } else if name.contains(needs_escape) {
+        Err("expected a name without control or invisible characters")
     } else if name.trim() != name {
         Err("expected a name without leading or trailing white space")
     } else {
@@ -110,11 +109,17 @@ fn any_segment(name: &str) -> Result<(), &'static str> {
 }
 
 fn flow_name(name: &str) -> Result<(), &'static str> {
-    if name.len() > MAX_NAME_BYTES {
-        return Err("expected at most 255 bytes");
-    }
     if name.contains('/') {
         return Err("expected a flow name, which has no slash, got a repository name");
+    }
+    interface_name(name)
+}
+
+/// Checks the interface's pattern for names of flows (Limits), `^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`. The same for environments
+/// and trails: their names cannot be confused with each other, and need no encoding in a path.
+fn interface_name(name: &str) -> Result<(), &'static str> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err("expected at most 255 bytes");
     }
     let mut bytes = name.bytes();
     let has_valid_start = bytes.next().is_some_and(|first| first.is_ascii_alphanumeric());
@@ -143,29 +148,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_that_is_unsafe_in_a_path_is_rejected_with_the_reason() {
+    fn name_that_is_unsafe_in_a_path_or_misleading_is_rejected_with_the_reason() {
         for (input, reason) in [
             ("", "empty"),
             (".", "relative path"),
             ("..", "relative path"),
             ("a/b", "slash"),
             ("a\\b", "slash"),
-            ("a\nb", "control character"),
+            ("a\nb", "control or invisible characters"),
+            ("prod\u{202e}", "control or invisible characters"),
+            ("pr\u{200b}od", "control or invisible characters"),
+            ("prod\u{e0041}", "control or invisible characters"),
+            ("\u{600}1", "control or invisible characters"),
             ("a ", "white space"),
             (&"a".repeat(256), "at most 255 bytes"),
         ] {
-            let error = input.parse::<EnvironmentName>().unwrap_err().to_string();
+            let error = input.parse::<PolicyName>().unwrap_err().to_string();
             assert!(error.contains(reason), "{input:?}: {error}");
-            assert!(error.starts_with("invalid environment name \""), "{error}");
-            assert!(!error.contains('\n'), "{error:?}");
-            assert!(input.parse::<OrganizationName>().is_err());
+            assert!(error.starts_with("invalid policy name \""), "{error}");
+            assert!(!error.contains(|c| c == '\n' || needs_escape(c)), "{error:?}");
+            assert!(input.parse::<OrganizationName>().is_err() && input.parse::<TokenName>().is_err());
         }
     }
 
     #[test]
     fn other_names_are_accepted_unchanged() {
-        for input in ["prod", "prod eu-1", "...", "прод", "100%", "a?b#c"] {
-            assert_eq!(input.parse::<EnvironmentName>().unwrap().as_str(), input);
+        for input in ["prod", "prod eu-1", "...", "прод", "100%", "a?b#c", "\u{2764}\u{fe0f}"] {
+            assert_eq!(input.parse::<PolicyName>().unwrap().as_str(), input);
         }
     }
 
@@ -177,7 +186,7 @@ mod tests {
         let copied: RepositoryName = "acme/Web%20Shop/cart".parse().unwrap();
         assert_eq!(copied.as_str(), "acme/Web Shop/cart");
         let deep = vec!["a".repeat(255); 4].join("/");
-        for bad in ["", "/", "a/", "/a", "a//b", "a/../b", "a/%2e%2e/b", "a/b\n", &deep] {
+        for bad in ["", "/", "a/", "/a", "a//b", "a/../b", "a/%2e%2e/b", "a/b\n", "a/b\u{202e}", &deep] {
             assert!(bad.parse::<RepositoryName>().is_err(), "{bad:?}");
         }
     }
@@ -194,12 +203,21 @@ mod tests {
     }
 
     #[test]
-    fn flow_name_must_match_the_interface_pattern() {
-        for good in ["a", "9", "shop.cart_v2~x-1"] {
-            assert_eq!(good.parse::<FlowName>().unwrap().to_string(), good);
+    fn environment_flow_and_trail_must_match_the_interface_pattern() {
+        fn parsed<T: std::str::FromStr<Err = InvalidName> + ToString>(
+            name: &str,
+        ) -> Result<String, InvalidName> {
+            name.parse().map(|name: T| name.to_string())
         }
-        for bad in ["", ".a", "-a", "a b", "a/b", "ä", "a\n"] {
-            assert!(bad.parse::<FlowName>().is_err(), "{bad:?}");
+        let longest = "a".repeat(255);
+        for kind in [parsed::<EnvironmentName>, parsed::<FlowName>, parsed::<TrailName>] {
+            for good in ["a", "9", "shop.cart_v2~x-1", &longest] {
+                assert_eq!(kind(good).as_deref(), Ok(good));
+            }
+            let long = "a".repeat(256);
+            for bad in ["", ".a", "-a", "..", "a b", "a/b", "ä", "a\n", "a#1", "a%20b", "a\u{202e}", &long] {
+                assert!(kind(bad).is_err(), "{bad:?}");
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ShortText;
 use crate::escape::Escaped;
 
 /// A flow's template, as the bootstrap file declares it (interface, "template").
@@ -57,8 +58,8 @@ pub enum InvalidTemplate {
     /// The version of the file's format.
     #[error("version: expected 1, got {0}")]
     Version(i64),
-    /// A name or a type has another length, or contains NUL.
-    #[error("expected names and types of 1 to 255 bytes without NUL")]
+    /// A name or a type is no [`ShortText`].
+    #[error("expected names and types of 1 to 255 bytes without control or invisible characters")]
     Name,
     /// Two artifacts have one name.
     #[error("the artifact \"{}\" occurs twice", Escaped(.0))]
@@ -96,7 +97,7 @@ impl TemplateBody {
         let required = self.attestations.iter().chain(self.artifacts.iter().flat_map(|a| &a.attestations));
         let names = required.flat_map(|required| [&required.name, &required.kind]);
         let mut names = names.chain(self.artifacts.iter().map(|artifact| &artifact.name));
-        if names.any(|name| name.is_empty() || name.len() > 255 || name.contains('\0')) {
+        if names.any(|name| ShortText::new(name.as_str()).is_err()) {
             return Err(InvalidTemplate::Name);
         }
         let mut artifacts = BTreeSet::new();

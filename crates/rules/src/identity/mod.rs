@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub use self::person::Person;
 use model::Timestamp;
 use model::access::{Role, Scope};
-use model::escape::Escaped;
+use model::escape::{Escaped, needs_escape};
 
 /// Tolerated difference between the clocks of the issuer and the service.
 pub const LEEWAY: Duration = Duration::from_mins(1);
@@ -117,7 +117,7 @@ pub enum TokenError {
 /// The expected value of a claim.
 fn expected(claim: &str) -> &'static str {
     match claim {
-        "sub" => "1 to 255 bytes without control characters",
+        "sub" => "1 to 255 bytes without control and invisible characters",
         "azp" => "the client ID",
         "auth_time" => "seconds since 1970, not in the future",
         _ => "seconds since 1970",
@@ -159,11 +159,10 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// [`TokenError::Claim`] if it is missing, too long or contains control characters.
+    /// [`TokenError::Claim`] if it is missing, too long or contains control or invisible characters.
     pub fn subject(&self) -> Result<&str, TokenError> {
-        let is_valid = |subject: &&str| {
-            (1..=MAX_SUBJECT).contains(&subject.len()) && !subject.chars().any(char::is_control)
-        };
+        let is_valid =
+            |subject: &&str| (1..=MAX_SUBJECT).contains(&subject.len()) && !subject.contains(needs_escape);
         self.text("sub").filter(is_valid).ok_or(TokenError::Claim("sub"))
     }
 

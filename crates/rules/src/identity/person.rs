@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Claims, Issuer, LEEWAY, TokenError};
 use model::Timestamp;
+use model::escape::needs_escape;
 
 /// Maximum length of the name of a person, in characters. Longer ones are cut.
 const MAX_NAME: usize = 100;
@@ -70,12 +71,12 @@ impl Person {
         }
         let email =
             claims.text("email").filter(|_| claims.0.get("email_verified") == Some(&Value::Bool(true)));
-        let is_valid = |c: char| !c.is_control() && !c.is_whitespace() && !"<>".contains(c);
+        let is_valid = |c: char| !needs_escape(c) && !c.is_whitespace() && !"<>".contains(c);
         let email =
             email.filter(|mail| mail.len() <= MAX_EMAIL && mail.contains('@') && mail.chars().all(is_valid));
         let name = claims.text("name").or(claims.text("email").filter(|_| email.is_none()));
         let name: Option<String> = name.map(|name| {
-            name.trim().chars().filter(|c| !c.is_control() && !"<>()".contains(*c)).take(MAX_NAME).collect()
+            name.trim().chars().filter(|c| !needs_escape(*c) && !"<>()".contains(*c)).take(MAX_NAME).collect()
         });
         let named = issuer.rules.iter().flat_map(|rule| rule.claims.keys());
         let stored = named.map(|name| (name.clone(), claims.0.get(name).cloned().unwrap_or_default()));

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::expression::{self, Condition};
-use model::FlowName;
 use model::escape::Escaped;
 use model::reason;
+use model::{FlowName, ShortText};
 
 /// Matches any name or type of an attestation.
 pub(super) const ANY: &str = "*";
@@ -198,11 +198,8 @@ impl AttestationRule {
         if self.name == ANY && self.kind == ANY {
             return Err("name and type must not both be *".to_owned());
         }
-        let fits = |text: &str| !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control);
-        if !fits(&self.name) {
-            return Err("name: expected 1 to 255 bytes without control characters".to_owned());
-        }
-        let is_custom = self.kind.strip_prefix(CUSTOM).is_some_and(fits);
+        ShortText::new(self.name.as_str()).map_err(|error| format!("name: {error}"))?;
+        let is_custom = self.kind.strip_prefix(CUSTOM).is_some_and(|name| ShortText::new(name).is_ok());
         if !is_custom && !TYPES.contains(&self.kind.as_str()) {
             let (types, kind) = (TYPES.join(", "), Escaped(&self.kind));
             return Err(format!("unknown type \"{kind}\": expected {types} or {CUSTOM}NAME"));

@@ -52,7 +52,7 @@ fn environments(organization: &Organization) -> Vec<(String, &str)> {
     });
     let tokens = organization.tokens.iter().filter(|token| !token.create);
     let tokens = tokens.flat_map(|token| {
-        let what = format!("token {} of {}", Escaped(&token.name), organization.name);
+        let what = format!("token {} of {}", token.name, organization.name);
         token.environments.iter().map(move |name| (what.clone(), name.as_str()))
     });
     let issuers = organization.issuers.iter().flat_map(|issuer| {

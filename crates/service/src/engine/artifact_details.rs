@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::site::Site;
 use model::{
-    Approval, ApprovalState, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Text, Timestamp,
+    Approval, ApprovalState, ComplianceState, Fingerprint, ListedManifest, RelatedDigests, Timestamp,
 };
 use rules::verdict::evaluate_artifact;
 use store::artifacts::flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
@@ -128,9 +128,7 @@ impl KnownArtifacts {
         FlowArtifact {
             id: artifact,
             fingerprint: artifact,
-            filename: report
-                .map_or_else(|| self.image(artifact), |sent| Text::as_str(&sent.filename))
-                .to_owned(),
+            filename: report.map_or_else(|| self.image(artifact), |sent| sent.filename.as_str()).to_owned(),
             flow_name: flow.to_owned(),
             trail_name: here.and_then(|here| here.trail.clone()),
             template_reference_name: here.and_then(ArtifactFlow::template_name).map(str::to_owned),

@@ -160,8 +160,8 @@ mod tests {
         let pages = Links::new("https://example.com/evidence/".parse().unwrap(), false);
         let links = pages.live_artifacts("acme & co", "group/cart?", Some(&"gitlab".parse().unwrap()));
         assert_eq!(pages.page(&["acme & co", "a/b"]), "/evidence/ui/acme%20&%20co/a%2Fb");
-        let trail = pages.trail("acme", "cart", "a b?#%");
-        assert_eq!(trail, "https://example.com/evidence/ui/acme/flows/cart/trails/a%20b%3F%23%25");
+        let trail = pages.trail("acme", "cart", "build-1~2");
+        assert_eq!(trail, "https://example.com/evidence/ui/acme/flows/cart/trails/build-1~2");
         assert_eq!(
             links["self"].href,
             "https://example.com/evidence/api/v2/repos/acme%20&%20co/live-artifacts/group%2Fcart%3F?provider=gitlab"

@@ -9,7 +9,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa::openapi::{Object, ObjectBuilder, OpenApi, RefOr, Required, Schema};
 use utoipa::{IntoResponses, PartialSchema};
 
-use model::openapi::{EVENTS_LIMIT, INTERVAL, WITHOUT_NUL, short, text};
+use model::openapi::{EVENTS_LIMIT, INTERVAL, VISIBLE, short, text};
 use model::{EnvironmentName, Fingerprint, FlowName, TrailName, described};
 
 /// Adds to all operations what they have in common: their error responses, the token, and the parameters of their paths
@@ -62,7 +62,7 @@ fn path_parameter(name: &str) -> Option<Parameter> {
 
 /// Values of tags by key, or null.
 pub(crate) fn nullable_tags() -> Object {
-    let text = short(WITHOUT_NUL, 255);
+    let text = short(VISIBLE, 255);
     let value = AdditionalProperties::RefOr(RefOr::T(Schema::Object(text.clone())));
     ObjectBuilder::new()
         .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))

@@ -75,7 +75,7 @@ impl Reconciliation<'_> {
         let open = open.into_iter().filter(|(_, flow, ..)| owned.contains(flow));
         let open = open.map(|(id, flow, tag, value)| (id, (flow, tag), value));
         let declared = flows.iter().flat_map(|flow| {
-            flow.tags.iter().map(|(tag, value)| ((flow.name.as_str().to_owned(), tag.clone()), value.clone()))
+            flow.tags.iter().map(|(tag, value)| ((flow.name.to_string(), tag.to_string()), value.clone()))
         });
         let Difference { closed, inserted } = Difference::new(open.collect(), declared.collect());
         self.close("flow_tags", closed.iter().map(|(id, ..)| *id).collect()).await?;

@@ -238,7 +238,8 @@ pub async fn reconcile(
     for declared in &plan.organizations {
         // The file wins: a token that it declares replaces one that was created at runtime.
         let is_replaced = |token: &Token| {
-            hashes.contains(&token.sha256) || declared.tokens.iter().any(|other| other.name == token.name)
+            hashes.contains(&token.sha256)
+                || declared.tokens.iter().any(|other| other.name.as_str() == token.name)
         };
         let mut kept = reconciliation(transaction, declared.name.as_str(), now, &mut journal);
         let tokens = kept.declared_tokens(declared)?;

@@ -10,7 +10,7 @@ impl Reconciliation<'_> {
         let tokens = declared.tokens.iter().map(|token| {
             token.hash().map(|sha256| Token {
                 organization: self.organization.to_owned(),
-                name: token.name.clone(),
+                name: token.name.to_string(),
                 sha256,
                 role: token.role,
                 scope: token.scope(),

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use reqwest::Method;
+use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use service::Limits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,7 +50,7 @@ async fn invalid_report_is_rejected_with_its_field(database: Database) {
     for (body, field, message) in [
         (with("podName", json!("")), "artifacts[1].podName", "1 to 255"),
         (with("podName", json!("x".repeat(256))), "artifacts[1].podName", "1 to 255"),
-        (with("podName", json!("a\nb")), "artifacts[1].podName", "control character"),
+        (with("podName", json!("a\nb")), "artifacts[1].podName", "control or invisible"),
         (with("namespace", json!(null)), "artifacts[1].namespace", "expected a string"),
         (with("creationTimestamp", json!(-1)), "artifacts[1].creationTimestamp", "1970 and 9999"),
         (
@@ -146,6 +147,58 @@ async fn markup_and_sql_in_fields_are_plain_text(database: Database) {
     assert_eq!(filtered["data"], json!([]));
     let stored = service.database.rows("SELECT pod, namespace FROM pod_runs").await;
     assert_eq!(stored, [format!("{evil}|{evil}")]);
+}
+
+async fn name_with_invisible_characters_is_rejected_by_each_operation(database: Database) {
+    const BAD: &str = "pr\u{202e}od";
+    const ENCODED: &str = "pr%E2%80%AEod";
+    let service = TestService::start(database).await;
+    service.report(ADMIN, "prod", report(&[])).await.expect(201);
+    let request = |method, path: &str| service.request(method, ADMIN, path);
+    let json = |method, path: &str, body: Value| {
+        request(method, path).header("Content-Type", "application/json").body(body.to_string())
+    };
+    let attest = |trail: &str, data: Value| {
+        let path = format!("/attestations/acme/cart/trail/{trail}/junit");
+        request(Method::POST, &path).multipart(form(&data))
+    };
+    let attestation = |change: Value| {
+        let mut data = json!({"attestation_name": "unit", "junit_results": []});
+        data.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        data
+    };
+    let policy = Form::new()
+        .text("payload", json!({"name": BAD, "type": "env"}).to_string())
+        .part("policy_file", Part::text("_schema: x/v1").file_name("p"));
+    let pods = [pod(BAD, "i", 'a')];
+    let artifact = json!({"fingerprint": digest('a'), "filename": BAD});
+    let approval = json!({"artifact_fingerprint": digest('a'), "environment": BAD});
+    for (place, request) in [
+        ("environment", json(Method::PUT, &REPORT.replace("prod", ENCODED), json!({"artifacts": []}))),
+        ("pod", json(Method::PUT, REPORT, serde_json::from_str(&report(&pods)).unwrap())),
+        ("new environment", json(Method::PUT, "/environments/acme", json!({"name": BAD, "type": "K8S"}))),
+        ("trail", attest(ENCODED, attestation(json!({})))),
+        ("attestation", attest("t", attestation(json!({"attestation_name": BAD})))),
+        ("target", attest("t", attestation(json!({"target_artifacts": [BAD]})))),
+        ("repository", attest("t", attestation(json!({"repo_info": {"name": BAD}})))),
+        ("provider", attest("t", attestation(json!({"repo_info": {"name": "a/b", "provider": BAD}})))),
+        ("new trail", request(Method::PUT, "/trails/acme/cart").multipart(form(&json!({"name": BAD})))),
+        ("new flow", json(Method::PUT, "/flows/acme", json!({"name": BAD, "description": ""}))),
+        ("tag", json(Method::PATCH, "/tags/acme/env/prod", json!({"set_tags": {BAD: "x"}}))),
+        ("value of a tag", json(Method::PATCH, "/tags/acme/env/prod", json!({"set_tags": {"x": BAD}}))),
+        ("token", json(Method::POST, "/tokens/acme", json!({"name": BAD, "role": "read"}))),
+        ("policy", request(Method::PUT, "/policies/acme").multipart(policy)),
+        ("environment of an approval", json(Method::POST, "/approvals/acme/cart", approval)),
+        ("artifact", json(Method::POST, "/artifacts/acme/cart", artifact)),
+    ] {
+        let refused = Response::from_request(request).await;
+        assert_eq!(refused.status, 400, "{place}: {}", refused.text);
+        let says = ["control or invisible characters", "letter or digit"];
+        assert!(says.iter().any(|text| refused.text.contains(text)), "{place}: {}", refused.text);
+        assert!(!refused.text.contains(BAD), "{place}: {}", refused.text);
+    }
+    assert_eq!(service.database.rows("SELECT name FROM environments").await, ["prod"]);
+    assert_eq!(service.database.rows("SELECT name FROM trails").await, [] as [&str; 0]);
 }
 
 async fn body_over_the_limit_gets_413_with_or_without_content_length(database: Database) {
@@ -277,6 +330,7 @@ crate::service::on_sqlite!(
     request_without_one_valid_host_gets_400,
     invalid_report_is_rejected_with_its_field,
     report_without_optional_fields_is_accepted,
+    name_with_invisible_characters_is_rejected_by_each_operation,
     body_over_the_limit_gets_413_with_or_without_content_length,
     memory_of_a_report_includes_the_cost_of_recording,
     headers_over_the_limit_get_431,

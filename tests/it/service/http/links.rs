@@ -10,9 +10,9 @@ use crate::service::support::browser::Browser;
 use crate::service::support::test_service::{Options, bootstrap};
 use crate::service::{ADMIN, Database, READER, Response, TestService, digest, form, pod};
 
-/// Names that must be percent-encoded in a path.
-const ENVIRONMENT: &str = "prod & co?#1%2F";
-const TRAIL: &str = "v1.0 +rc #2?&";
+/// Names with all punctuation that they may have.
+const ENVIRONMENT: &str = "prod.eu_1-a~b";
+const TRAIL: &str = "v1.0_rc-2~3";
 
 /// More pages than this evidence has: a crawl beyond it has found endless pages.
 const MAX_PAGES: usize = 500;
@@ -31,7 +31,7 @@ async fn with_evidence(database: Database) -> TestService {
       - name: {ENVIRONMENT:?}
         policy: {{attestations: [{{flow: cart, name: unit}}]}}
         allowed: [{{artifact: {b}, reason: known, author: kim}}]
-      - {{name: never reported}}
+      - {{name: never-reported}}
     actions:
       - number: 1
         name: ops

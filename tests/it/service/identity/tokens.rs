@@ -119,7 +119,7 @@ async fn invalid_token_is_rejected_with_the_reason(database: Database) {
     for (name, status, message) in [
         ("attester", 400, "the bootstrap file declares the token"),
         ("none", 404, "token \\\"none\\\" not found"),
-        ("x%0A", 400, "control characters"),
+        ("x%0A", 400, "control or invisible characters"),
     ] {
         let response = revoke(&service, ADMIN, name).await.expect(status);
         assert!(response.text.contains(message), "{response:?}");

@@ -272,7 +272,7 @@ async fn invalid_field_is_named(database: Database) {
             "repo_info",
             json!({"name": "a", "provider": "source\nforge"}),
             "repo_info.provider",
-            "without control characters",
+            "without control or invisible characters",
         ),
         (
             "repo_info",
@@ -321,9 +321,14 @@ async fn impossible_times_of_results_are_left_out(database: Database) {
 
 async fn path_names_are_decoded_or_rejected(database: Database) {
     let service = TestService::start(database).await;
-    for trail in ["100%25", "%F0%9F%9A%A2", "a.b", "...", "a%3Fb%23c", "%3Cb%3E", "';--", "a+b", "%20x"] {
-        let expected = if trail == "%20x" { 400 } else { 201 };
-        service.attest(ADMIN, "cart", trail, form(&passing("unit"))).await.expect(expected);
+    for trail in ["a.b", "%62uild-1", "3f9c~2", "build_7"] {
+        service.attest(ADMIN, "cart", trail, form(&passing("unit"))).await.expect(201);
+    }
+    for trail in
+        ["100%25", "%F0%9F%9A%A2", "...", "a%3Fb%23c", "%3Cb%3E", "';--", "a+b", "%20x", "pr%E2%80%AEod"]
+    {
+        let refused = service.attest(ADMIN, "cart", trail, form(&passing("unit"))).await;
+        refused.assert_field_error("trail_name", "expected a letter or digit, then letters, digits");
     }
     let names: std::collections::BTreeSet<_> = service.read("/trails/acme").await["data"]
         .as_array()
@@ -331,7 +336,7 @@ async fn path_names_are_decoded_or_rejected(database: Database) {
         .iter()
         .map(|trail| trail["name"].as_str().unwrap().to_owned())
         .collect();
-    let expected = ["100%", "🚢", "a.b", "...", "a?b#c", "<b>", "';--", "a+b"];
+    let expected = ["a.b", "build-1", "3f9c~2", "build_7"];
     assert_eq!(names, expected.map(str::to_owned).into());
     for (flow, trail, field) in [
         ("cart", "a%2Fb", "trail_name"),

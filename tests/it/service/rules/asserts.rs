@@ -288,7 +288,7 @@ async fn invalid_request_is_rejected_with_the_parameter(database: Database) {
     let many = "policy_name=p&".repeat(11);
     for (query, field, why) in [
         ("environment_name=nowhere", "environment_name", "environment \"nowhere\" not found"),
-        ("environment_name=a/b", "environment_name", "slash"),
+        ("environment_name=a/b", "environment_name", "letter or digit"),
         ("environment_name=prod&policy_name=p", "policy_name", "no policy together with environment_name"),
         ("policy_name=p&policy_name=q", "policy_name", "policy \"q\" not found"),
         ("policy_name=", "policy_name", ""),

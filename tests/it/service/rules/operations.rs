@@ -107,8 +107,8 @@ async fn environment_is_created_described_and_read(database: Database) {
     }
     for (body, field, why) in [
         (json!({"name": "x", "type": "k8s"}), "type", "unknown variant"),
-        (json!({"name": "a/b", "type": "K8S"}), "name", "slash"),
-        (json!({"name": "..", "type": "K8S"}), "name", "relative"),
+        (json!({"name": "a/b", "type": "K8S"}), "name", "letter or digit"),
+        (json!({"name": "..", "type": "K8S"}), "name", "letter or digit"),
         (json!({"name": "x", "type": "K8S", "require_provenance": true}), "require_provenance", "policy"),
         (json!({"name": "x", "type": "K8S", "include_scaling": true}), "include_scaling", "not supported"),
         (

@@ -8,6 +8,8 @@ use crate::service::support::process::{Process, command};
 use crate::service::support::test_service::{Options, bootstrap, folder, setup};
 use crate::service::{ADMIN, Database, READER, Response, STRANGER, TestService, pod};
 
+const INVISIBLE: &str = "without control or invisible characters";
+
 /// The error for an invalid file, with its causes.
 async fn start_error(database: &Database, bootstrap: &str) -> String {
     let folder = folder(bootstrap);
@@ -63,7 +65,7 @@ async fn mistake_is_reported_with_key_and_line(database: Database) {
         ),
         (
             token(&format!("{{name: x, role: report, environments: [a/b], file: {ADMIN}}}")),
-            &["tokens[0]", "slash"],
+            &["tokens[0]", "letter or digit"],
         ),
         (
             "generation: 1\norganizations:\n  - name: a\n    retention: 0s\n".into(),
@@ -95,13 +97,13 @@ async fn mistake_is_reported_with_key_and_line(database: Database) {
         ),
         (
             token(&format!("{{name: x, role: approve, environments: [a/b], flows: [a], file: {ADMIN}}}")),
-            &["tokens[0]", "slash"],
+            &["tokens[0]", "letter or digit"],
         ),
         (
             token(&format!("{{name: x, role: read, create: true, file: {ADMIN}}}")),
             &["tokens[0]", "only a token of role report takes create: true"],
         ),
-        (token(&format!("{{name: \"{long}\", role: read, file: {ADMIN}}}")), &["1 to 255"]),
+        (token(&format!("{{name: \"{long}\", role: read, file: {ADMIN}}}")), &["at most 255"]),
         (
             token(&format!(
                 "{{name: x, role: read, file: {ADMIN}}}\n      - {{name: y, role: read, file: {ADMIN}}}"
@@ -120,6 +122,14 @@ async fn mistake_is_reported_with_key_and_line(database: Database) {
             &["flows[0].template", "1 to 255"],
         ),
         (flow("{name: x}\n      - {name: x}"), &["organizations[0].flows[1]", "twice"]),
+        (flow(r#"{name: x, tags: {"a\u202eb": c}}"#), &["line 5", INVISIBLE]),
+        (flow(r#"{name: x, tags: {a: "b\u202ec"}}"#), &["flows[0].tags.a", INVISIBLE]),
+        (
+            flow(r#"{name: x, template: {artifacts: [{name: "a\u200bb"}]}}"#),
+            &["flows[0].template", INVISIBLE],
+        ),
+        (token(&format!(r#"{{name: "a\u202eb", role: read, file: {ADMIN}}}"#)), &["line 5", INVISIBLE]),
+        (token(&format!("{{name: a/b, role: read, file: {ADMIN}}}")), &["line 5", "slash"]),
     ] {
         assert_rejected(&database, &file, texts).await;
     }
@@ -241,6 +251,11 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
         (environment("allowed: [{artifact: abc, reason: r, author: a}]"), &["line 5", "64 lowercase hex"]),
         (environment("allowed: [{reason: r, author: a}]"), &["allowed[0]", "exactly one of artifact and image"]),
         (environment("allowed: [{image: a b, reason: r, author: a}]"), &["line 5", "invalid pattern"]),
+        (environment(r#"allowed: [{image: i, reason: r, author: "a\u202eb"}]"#), &["line 5", INVISIBLE]),
+        (list("environments", r#"name: "pr\u202eod""#), &["line 5", "letter or digit"]),
+        (list("policies", r#"name: "a\u2066b", text: '_schema: x/v1'"#), &["line 5", INVISIBLE]),
+        (list("actions", r#"name: "a\u202eb""#), &["line 5", INVISIBLE]),
+        (approval("number: 1").replace("name: n", r#"name: "a\u202eb""#), &["line 5", INVISIBLE]),
         (environment("policies: [p]"), &["environments[0].policies[0]", "declares no policy \"p\""]),
         (
             list("policies", "name: 'environment:prod', text: '_schema: x/v1'")

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use model::escape::needs_escape;
 use model::image_id::{self, ImageId, InvalidImageId};
 
 use self::size_budget::Fitting;
@@ -202,12 +203,12 @@ impl Counting {
     }
 }
 
-/// Whether a name can be reported: not too long, without a control character, and more than a digest.
+/// Whether a name can be reported: not too long, without control or invisible characters, and more than a digest.
 fn is_image_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= MAX_NAME_BYTES
         && !image_id::is_bare_digest(name)
-        && !name.contains(char::is_control)
+        && !name.contains(needs_escape)
 }
 
 /// The image name: from the status, else from the specification, which may already name the next image, else the repository

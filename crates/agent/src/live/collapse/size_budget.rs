@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::Container;
 use model::OwnerReference;
+use model::escape::needs_escape;
 
 /// Maximum stored size of one pod, in bytes.
 const MAX_POD_BYTES: usize = 16 * 1024;
@@ -97,13 +98,13 @@ pub(super) fn fitting(known: Vec<Container>, current: usize, owners: Vec<OwnerRe
     Fitting { containers: containers.collect(), owners, remembered, too_many }
 }
 
-/// The owners that fit into the budget, in order. Owners with a control character are dropped: no object has
+/// The owners that fit into the budget, in order. Owners with a control or invisible character are dropped: no object has
 /// such a name (Kubernetes documentation, "Object Names and IDs"), and escaping multiplies its size by six.
 fn fitting_owners(mut owners: Vec<OwnerReference>, budget: &mut SizeBudget) -> Box<[OwnerReference]> {
     owners.retain(|owner| {
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let texts = [api_version, kind, name, uid].map(|text| text.as_deref().unwrap_or_default());
-        !texts.iter().any(|text| text.contains(char::is_control)) && budget.reserve(texts)
+        !texts.iter().any(|text| text.contains(needs_escape)) && budget.reserve(texts)
     });
     owners.into()
 }

@@ -37,6 +37,7 @@ use super::departure::{Departure, Revision};
 use super::labels::NamespaceView;
 use super::pod::{Phase, PodView};
 use super::selection::Selection;
+use model::escape::needs_escape;
 use model::{NamespaceName, namespace_order};
 
 /// Maximum length of an object name, in bytes.
@@ -389,7 +390,7 @@ fn in_scope<'a>(
 /// Whether a pod or a namespace can have this name. Laxer than DNS subdomains (Kubernetes documentation,
 /// "Object Names and IDs"), but strict enough that the service does not reject the report.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(char::is_control)
+    !name.is_empty() && name.len() <= MAX_NAME_BYTES && !name.contains(needs_escape)
 }
 
 /// Whether the end of a pod is new: the pod was seen before it ended, or first seen after the first list.

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::environment_status::{ReportedArtifact, ReportedArtifacts};
+use model::escape::needs_escape;
 use model::{Digests, Fingerprint, OwnerReference, Timestamp};
 
 /// The body of operation 7 (interface, "K8S report"): `type` may be absent, `owners` may be `null`,
@@ -61,7 +62,7 @@ pub struct K8sArtifact<'a> {
     pub owners: Option<Owners>,
 }
 
-/// Name of a pod or namespace: 1 to 255 bytes without control characters. More lenient than Kubernetes, so that one
+/// Name of a pod or namespace: 1 to 255 bytes without control or invisible characters. More lenient than Kubernetes, so that one
 /// unusual name does not invalidate a report.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name<'a>(Cow<'a, str>);
@@ -301,8 +302,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
         if !(1..=255).contains(&name.len()) {
             return Err(Error::custom(format!("expected 1 to 255 bytes, got {}", name.len())));
         }
-        if name.chars().any(char::is_control) {
-            return Err(Error::custom("expected a name without control characters"));
+        if name.contains(needs_escape) {
+            return Err(Error::custom("expected a name without control or invisible characters"));
         }
         Ok(Self(name))
     }

@@ -1,14 +1,14 @@
 //! Schemas of the parts of a report, for the service's OpenAPI document.
 
 use model::described;
-use model::openapi::{FINGERPRINT, TEXT, WITHOUT_NUL, short, text};
+use model::openapi::{FINGERPRINT, VISIBLE, WITHOUT_NUL, short, text};
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema};
 
 use super::{ImageDigests, Name};
 
 described! {
-    Name<'_> => short(TEXT, 255),
+    Name<'_> => short(VISIBLE, 255),
     ImageDigests<'_> => digests(),
 }
 

@@ -138,7 +138,7 @@ fn invalid_report_is_rejected_with_the_expected_value() {
         (r#"{"type":"ECS","artifacts":[]}"#.to_owned(), "expected `K8S`"),
         (r#"{"artifacts":[],"artifacts":[]}"#.to_owned(), "duplicate field"),
         (format!(r#"{{"artifacts":[{}]}}"#, pod("", "{}")), "1 to 255"),
-        (format!(r#"{{"artifacts":[{}]}}"#, pod("a\\nb", "{}")), "control character"),
+        (format!(r#"{{"artifacts":[{}]}}"#, pod("a\\nb", "{}")), "control or invisible"),
         (format!(r#"{{"artifacts":[{}]}}"#, pod("p", r#"{"x":"ABC"}"#)), "64 lowercase hex digits"),
         (format!(r#"{{"artifacts":[{}]}}"#, pod("p", r#"{"":"A"}"#)), "expected an image name"),
         (

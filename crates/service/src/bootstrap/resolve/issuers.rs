@@ -9,7 +9,8 @@ use crate::bootstrap::resolve::secret::{self, Found, read_text};
 use crate::bootstrap::resolve::value::{InvalidValue, unique};
 use crate::engine::notify::AddressBook;
 use crate::identity::KeySet;
-use model::EnvironmentName;
+use model::FlowName;
+use model::escape::needs_escape;
 use runtime::error_causes::describe;
 use store::bootstrap::file::{Issuer, Jwks};
 
@@ -49,7 +50,7 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
     let Issuer { name, url, audience, jwks, sign_in, rules } = issuer;
     let invalid = |key: &str, why: &str| Err((key.to_owned(), why.to_owned()));
     // The name of a caller is NAME/SUBJECT, so the name contains no slash.
-    if name.parse::<EnvironmentName>().is_err() || name.len() > 64 {
+    if name.parse::<FlowName>().is_err() || name.len() > 64 {
         return invalid("name", "expected at most 64 letters, digits, '-', '_', '.' or '~'");
     }
     let parsed = url.parse::<Url>().ok().filter(|url| matches!(url.scheme(), "http" | "https"));
@@ -60,7 +61,7 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
         let why = "expected an http or https URL without query, fragment and credentials";
         return invalid("issuer", why);
     }
-    let is_text = |text: &str| (1..=255).contains(&text.len()) && !text.chars().any(char::is_control);
+    let is_text = |text: &str| (1..=255).contains(&text.len()) && !text.contains(needs_escape);
     if let Some(sign_in) = sign_in {
         let client_id = audience.get_or_insert_with(|| sign_in.client_id.clone());
         if *client_id != sign_in.client_id {
@@ -76,7 +77,7 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
         }
     }
     if !audience.as_deref().is_some_and(is_text) {
-        return invalid("audience", "expected 1 to 255 bytes without control characters");
+        return invalid("audience", "expected 1 to 255 bytes without control or invisible characters");
     }
     if rules.is_empty() {
         return invalid("rules", "expected at least one rule");
@@ -89,7 +90,7 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
         if claims.is_empty()
             || !claims.iter().flat_map(|(name, value)| [name, value]).all(|text| is_text(text))
         {
-            let why = "expected at least one claim, and names and values of 1 to 255 bytes without control characters";
+            let why = "expected at least one claim, and names and values of 1 to 255 bytes without control or invisible characters";
             return invalid(&format!("rules[{n}].claims"), why);
         }
         let checked = rule.scope().check(rule.role, rule.create);

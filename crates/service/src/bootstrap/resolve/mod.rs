@@ -20,9 +20,9 @@ use crate::bootstrap::file::File;
 use crate::bootstrap::resolve::value::{InvalidValue, unique};
 use crate::engine::notify::AddressBook;
 use crate::http::pages::RESERVED_NAMES;
-use model::escape::Escaped;
+use model::escape::needs_escape;
 use model::yaml;
-use model::{Fingerprint, InvalidTemplate};
+use model::{Fingerprint, InvalidTemplate, InvalidText};
 use runtime::files::read_up_to;
 use store::bootstrap::Plan;
 use store::bootstrap::file::{Allowance, Environment, Flow, Organization, Reference, Token};
@@ -144,11 +144,7 @@ fn check_environment(environment: &Environment, place: &str) -> Result<(), Inval
 
 /// Checks a token, and fills in its hash.
 fn resolve_token(token: &mut Token, path: &Path) -> Result<(), String> {
-    let Token { name, role, create, .. } = &*token;
-    if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
-        return Err("name: expected 1 to 255 bytes without control characters".into());
-    }
-    token.scope().check(*role, *create).map_err(|error| error.to_string())?;
+    token.scope().check(token.role, token.create).map_err(|error| error.to_string())?;
     let sources = [token.sha256.is_some(), token.file.is_some(), token.variable.is_some()];
     if sources.into_iter().filter(|is_set| *is_set).count() != 1 {
         return Err("expected exactly one of sha256, file and variable".into());
@@ -161,13 +157,14 @@ fn resolve_token(token: &mut Token, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks tags and template: lengths, characters and duplicates.
+/// Checks tags and template.
 fn check(flow: &Flow) -> Result<(), InvalidValue> {
-    let fits = |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains('\0');
     for (tag, value) in &flow.tags {
-        if !fits(tag) || tag.contains('=') || value.contains('\0') {
-            let why = "expected 1 to 255 bytes without \"=\" or NUL".to_owned();
-            return Err((format!("tags.{}", Escaped(tag)), why));
+        if tag.as_str().contains('=') {
+            return Err((format!("tags.{tag}"), "expected a name without \"=\"".to_owned()));
+        }
+        if value.contains(needs_escape) {
+            return Err((format!("tags.{tag}"), InvalidText::Invisible.to_string()));
         }
     }
     let Some(template) = &flow.template else { return Ok(()) };

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::bootstrap::file::moment;
-use model::{ApprovalState, EnvironmentName, Fingerprint, ShortText, Text, Timestamp};
+use model::{ApprovalState, ArtifactName, EnvironmentName, Fingerprint, ShortText, Text, Timestamp};
 
 /// Approval of an artifact.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Approval {
     pub base: Fingerprint,
     /// Name of the artifact.
     #[schemars(with = "String")]
-    pub name: Text,
+    pub name: ArtifactName,
     /// Description of the approval.
     #[serde(default)]
     #[schemars(with = "String")]

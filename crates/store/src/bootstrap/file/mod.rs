@@ -21,7 +21,7 @@ use crate::database::columns::{duration, micros};
 use model::access::{Role, Scope};
 use model::{
     EnvironmentName, Fingerprint, FlowName, OrganizationName, PolicyName, ShortText, TemplateBody, Text,
-    Timestamp, column_type,
+    Timestamp, TokenName, column_type,
 };
 use rules::ownership::Pattern;
 use rules::policy::InlinePolicy;
@@ -72,7 +72,8 @@ pub struct Organization {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Token {
     /// Name of the token, shown as the author of its reports, attestations and approvals.
-    pub name: String,
+    #[schemars(with = "String")]
+    pub name: TokenName,
     /// Permissions: report to the listed environments, attest to the listed flows, approve in the listed flows for the listed
     /// environments (and read), read everything, or all of these.
     pub role: Role,
@@ -118,7 +119,8 @@ pub struct Flow {
     pub images: Vec<Pattern>,
     /// Tags by which trails can be filtered.
     #[serde(default)]
-    pub tags: BTreeMap<String, String>,
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub tags: BTreeMap<ShortText, String>,
     /// Attestations that its trails require to be compliant.
     pub template: Option<TemplateBody>,
     /// Approvals of the flow. Removing one withdraws it; its number must not be reused.
@@ -154,7 +156,7 @@ pub struct Policy {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Environment {
     /// Name of the environment.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9._~-]*$"))]
     pub name: EnvironmentName,
     /// Time without a report after which the environment is silent, such as 15m (default: 3m).
     #[schemars(with = "Option<String>")]

@@ -15,13 +15,13 @@ use crate::service::support::markup::{PageContent, parse_page};
 use crate::service::support::test_service::{Options, bootstrap};
 use crate::service::{ADMIN, Database, TestService, digest, form};
 
-/// Markup, scripts, templates, the ends of attributes and elements, and characters that are invisible or change the
-/// direction of text.
+/// Markup, scripts, templates, and the ends of attributes and elements.
 const EVIL: &str = "<script>alert(1)</script>\"><img src=x onerror=alert(1)>' onfocus=alert(1) autofocus='\
-                    {{7*7}}</title><script>&lt;b&gt;\u{202e}txt\u{2066}\u{200b}\u{feff}";
+                    {{7*7}}</title><script>&lt;b&gt;";
 
-/// Control characters, which are invalid in names but valid in other text.
-const CONTROL: &str = "\u{1b}[31m\r\u{9b}\u{85}";
+/// Characters that are invisible or change the direction of text, and control characters, which are invalid in names but
+/// valid in other text.
+const INVISIBLE: &str = "\u{202e}txt\u{2066}\u{200b}\u{feff}\u{1b}[31m\r\u{9b}\u{85}";
 
 /// A token with a hostile name, and a token of an organization with a hostile name.
 const EVIL_ADMIN: &str = "evil-admin-0123456789abcdef01234";
@@ -72,10 +72,10 @@ impl Fields {
 
 /// A hostile text for a field.
 fn text(field: &str) -> String {
-    format!("{field} {EVIL}{CONTROL}")
+    format!("{field} {EVIL}{INVISIBLE}")
 }
 
-/// A hostile name of a pod, an image or a token.
+/// A hostile name. It has no invisible characters.
 fn name(field: &str) -> String {
     format!("{field} {EVIL}")
 }
@@ -114,9 +114,8 @@ fn urls() -> BTreeMap<&'static str, String> {
 #[expect(clippy::too_many_lines, reason = "all fields and their pages in one list")]
 async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let mut fields = Fields::default();
-    let (token, environment) = (name("token"), segment("environment"));
-    let trail = segment("trail");
-    let (organization, empty) = (segment("organization"), segment("empty"));
+    let (token, environment, trail) = (segment("token"), "environment-1".to_owned(), "trail-1".to_owned());
+    let (organization, empty) = (segment("organization"), "empty-1".to_owned());
     let (of_environment, of_trail) = (
         path(&["ui", "acme", "environments", &environment]),
         path(&["ui", "acme", "flows", "cart", "trails", &trail]),
@@ -155,10 +154,10 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let required = fields.shown_on(&[&of_environment, &past, &of_artifact, &review], name("required"));
     let allowed = [text("allowed reason"), name("allowed author")];
     let [reason, author] = allowed.map(|said| fields.shown_on(&[&of_environment, &past], said));
-    let (tag, value) = (fields.hidden(name("tag").replace('=', "")), fields.hidden(text("tag value")));
+    let (tag, value) = (fields.hidden(name("tag").replace('=', "")), fields.hidden(name("tag value")));
     let approval = json!({
         "number": 1, "artifact": digest('a'), "base": digest('9'), "state": "APPROVED", "environment": environment,
-        "name": fields.hidden(text("approved name")),
+        "name": fields.hidden(name("approved name")),
         "description": fields.shown_on(&[&of_artifact], text("approval")),
         "userData": {fields.hidden(text("approval key")): fields.hidden(text("approval data"))},
         "approvals": urls().into_iter().map(|(kind, url)| json!({
@@ -168,15 +167,15 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         })).collect::<Vec<_>>(),
     });
     let template = json!({
-        "attestations": [{"name": fields.shown_on(&[&of_trail], text("template attestation")),
-                          "type": fields.shown_on(&[&of_trail], text("template type"))}],
-        "artifacts": [{"name": fields.shown_on(&[&of_trail], text("template artifact")),
-                       "attestations": [{"name": fields.shown_on(&[&of_trail], text("artifact's")), "type": "junit"}]}],
+        "attestations": [{"name": fields.shown_on(&[&of_trail], name("template attestation")),
+                          "type": fields.shown_on(&[&of_trail], name("template type"))}],
+        "artifacts": [{"name": fields.shown_on(&[&of_trail], name("template artifact")),
+                       "attestations": [{"name": fields.shown_on(&[&of_trail], name("artifact's")), "type": "junit"}]}],
     });
     let actions = json!([{
-        "number": 1, "name": fields.shown_on(&[ACTIONS, ACTION], text("action")), "environments": [environment],
+        "number": 1, "name": fields.shown_on(&[ACTIONS, ACTION], name("action")), "environments": [environment],
         "triggers": ["ON_STARTED_ARTIFACT"],
-        "targets": [{"name": fields.shown_on(&[ACTION], text("target")), "type": "SLACK", "url": {"file": "hook"},
+        "targets": [{"name": fields.shown_on(&[ACTION], name("target")), "type": "SLACK", "url": {"file": "hook"},
                      "channel": {"id": text("channel id"), "name": text("channel"), "team": text("team")}}],
     }]);
     let declared = json!([{"name": environment, "policies": [segment("policy")], "policy": {"attestations": [{"flow": "cart", "name": required}]},
@@ -208,7 +207,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         ),
     );
     let (organization, empty) = (json!(organization), json!(empty));
-    let reader = json!(fields.shown_on(&[&evil_front], name("reader")));
+    let reader = json!(fields.shown_on(&[&evil_front], segment("reader")));
     writeln!(
         file,
         "  - {{name: {organization}, environments: [{{name: {empty}}}], tokens: [{{name: {reader}, role: read, file: evil-reader}}]}}"
@@ -249,7 +248,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         report(&pods)
     };
     let segment = environment.clone();
-    let user_agent = fields.shown_on(&[&agents], name("agent"));
+    let user_agent = fields.shown_on(&[&agents], format!("{}\u{202e}", name("agent")));
     let cluster = fields.hidden(name("cluster"));
     let put = async |body: String| {
         let path = path(&["environments", "acme", &segment, "report", "K8S"]);
@@ -268,9 +267,9 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         let whole: &[&str] = &[&format!("attestation {kind}")];
         let repository = format!("acme/{}", name(&format!("repository {kind}")));
         let data: Value = json!({
-            "attestation_name": fields.shown_on(&[&of_trail, &of_artifact, whole[0]], of("attestation")),
+            "attestation_name": fields.shown_on(&[&of_trail, &of_artifact, whole[0]], name(&format!("attestation {kind}"))),
             "artifact_fingerprint": digest('a'),
-            "target_artifacts": [fields.shown_on(whole, of("target"))],
+            "target_artifacts": [fields.shown_on(whole, name(&format!("target {kind}")))],
             "junit_results": [{"name": fields.shown_on(whole, of("suite")), "failures": 1, "errors": 0, "total": 1}],
             "description": fields.shown_on(whole, of("description")),
             "origin_url": fields.shown_on(whole, url.clone()),
@@ -294,7 +293,8 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         }
         // XML cannot contain control characters.
         let [test, class, message, output] = ["test", "class", "failure", "output"].map(|field| {
-            let said = fields.shown_on(whole, name(&format!("{field} {kind}")));
+            let said =
+                fields.shown_on(whole, format!("{}\u{202e}\u{200b}", name(&format!("{field} {kind}"))));
             said.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
         });
         let attachment = format!(
@@ -334,7 +334,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     fields.shown_on(&[&of_trail, &of_artifact, custom[0]], format!("custom:{kind}"));
     let other = json!({"attestation_data": {text("data key"): text("data")}, "later": text("later"), "type_name": kind});
     let mut data =
-        json!({"attestation_name": text("attestation custom"), "artifact_fingerprint": digest('a')});
+        json!({"attestation_name": name("attestation custom"), "artifact_fingerprint": digest('a')});
     data.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
     fields.shown_on(custom, other.to_string());
     let described = json!({
@@ -362,7 +362,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (of_trail.clone(), &of_trail, 200),
         (query("/ui/acme/search", &[("q", "pod <script>")]), of_pod, 200),
         (query("/ui/acme/search", &[("q", "image <script>")]), of_image, 200),
-        (query("/ui/acme/search", &[("q", "trail <script>")]), "/ui/acme/search?trail", 200),
+        (query("/ui/acme/search", &[("q", &trail)]), "/ui/acme/search?trail", 200),
         (timeline.clone(), &timeline, 200),
         (agents.clone(), &agents, 200),
         (format!("{compare}?from=1&to=2"), &compare, 200),
@@ -406,7 +406,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     for kind in urls().into_keys().chain(["custom"]) {
         let attested = listed["data"].as_array().unwrap().iter();
         let mut named =
-            attested.filter(|one| one["attestation_name"] == text(&format!("attestation {kind}")));
+            attested.filter(|one| one["attestation_name"] == name(&format!("attestation {kind}")));
         let id = named.next().unwrap()["attestation_id"].as_str().unwrap().to_owned();
         let page = evil.get(&format!("{of_trail}/attestations/{id}")).await;
         assert_eq!(page.status, 200, "{kind}: {}", page.text);
