@@ -1,4 +1,5 @@
-//! Generates the tables of `docs/reference/configuration.md`: options, variables and file keys.
+//! Generates the tables of `docs/reference/configuration.md`, of options, variables and file keys, and the table of roles in
+//! `docs/reference/security.md`.
 //!
 //! The tests compare the section between the two marks with the code. `INSTA_UPDATE=always` rewrites it.
 
@@ -12,6 +13,8 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgGroup, Command, CommandFactory};
 use regex::Regex;
 use serde_json::Value;
+
+use model::access::{Operation, Role, Scope};
 
 use crate::cli::Cli;
 
@@ -298,13 +301,82 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// What a role permits: `all`, only what the token lists, or nothing.
+fn permitted(role: Role, operation: Operation<'_>) -> String {
+    let named = Scope { environments: vec!["prod".to_owned()], flows: vec!["cart".to_owned()] };
+    let permits = |scope: &Scope, operation| role.permits(scope, operation).is_ok();
+    let is_permitted = |scope: &Scope| {
+        permits(scope, operation)
+            && match operation {
+                Operation::CreateEnvironment => permits(scope, Operation::Report("prod")),
+                Operation::CreateFlow => permits(scope, Operation::Attest("cart")),
+                Operation::Approve(_) => role.permits_approval_for(scope, Some("prod")).is_ok(),
+                _ => true,
+            }
+    };
+    let needs_create = operation == Operation::CreateEnvironment && role.permits_creation(false).is_err();
+    match (is_permitted(&Scope::default()), is_permitted(&named)) {
+        (true, _) => "all".to_owned(),
+        (false, true) if needs_create => "listed, with `create: true`".to_owned(),
+        (false, true) => "listed".to_owned(),
+        (false, false) => String::new(),
+    }
+}
+
+fn described(operation: Operation<'_>) -> &'static str {
+    match operation {
+        Operation::Report(_) => "report an environment",
+        Operation::CreateEnvironment => "create an environment",
+        Operation::ReadEnvironment(_) => "read the settings, the status and the snapshots of an environment",
+        Operation::Attest(_) => "attest in a flow, report its artifacts, begin its trails",
+        Operation::CreateFlow => "create a flow, or change its template",
+        Operation::Approve(_) => {
+            "approve artifacts in a flow for an environment, and withdraw approvals of tokens"
+        }
+        Operation::Read => "read everything of the organization, except for the next row",
+        Operation::ReadAudit => "read the audit log, the log, access reviews and the list of tokens",
+        Operation::Administer => {
+            "change policies, allow-lists, tags and tokens, close repositories, test an action"
+        }
+    }
+}
+
+fn roles() -> String {
+    let operations = [
+        Operation::Report("prod"),
+        Operation::CreateEnvironment,
+        Operation::ReadEnvironment("prod"),
+        Operation::Attest("cart"),
+        Operation::CreateFlow,
+        Operation::Approve("cart"),
+        Operation::Read,
+        Operation::ReadAudit,
+        Operation::Administer,
+    ];
+    let [a, b, c, d, e] = Role::ALL.map(|role| format!("`{role}`"));
+    let rows = operations.map(|operation| {
+        let [a, b, c, d, e] = Role::ALL.map(|role| permitted(role, operation));
+        [described(operation).to_owned(), a, b, c, d, e]
+    });
+    format!("\n{}\n", table(["operation", &a, &b, &c, &d, &e], rows))
+}
+
 #[test]
 fn configuration_page_matches_code() {
-    let path = root().join("docs/reference/configuration.md");
+    check_page("docs/reference/configuration.md", &reference());
+}
+
+#[test]
+fn table_of_roles_matches_code() {
+    check_page("docs/reference/security.md", &roles());
+}
+
+fn check_page(path: &str, generated: &str) {
+    let path = root().join(path);
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("begin mark");
     let (_, after) = rest.split_once(END).expect("end mark");
-    let expected = format!("{before}{BEGIN}{}{END}{after}", reference());
+    let expected = format!("{before}{BEGIN}{generated}{END}{after}");
     if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
         std::fs::write(&path, &expected).unwrap();
     } else {
