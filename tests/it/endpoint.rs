@@ -68,8 +68,14 @@ fn rejected_report_is_not_retried_and_shows_the_service_message() {
         assert_eq!(endpoint.requests().len(), 1, "{status}");
     }
     let endpoint = Server::start(|_| Reply::text(403, "go away"));
-    report(&endpoint)
-        .expect(3, &["403 Forbidden: go away", "the token from the variable SUPERCARGO_TOKEN", "\"acme\""]);
+    report(&endpoint).expect(
+        3,
+        &[
+            "403 Forbidden: go away",
+            "the token from the variable SUPERCARGO_TOKEN belongs to the organization \"acme\" and may report the \
+             environment \"prod\"",
+        ],
+    );
     let endpoint = Server::start(|_| Reply::text(404, ""));
     report(&endpoint).expect(
         4,

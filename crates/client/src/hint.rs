@@ -64,7 +64,7 @@ impl Client {
                 error_causes::tls_failure(source).map(|tls| tls.hint(trust))
             }
             Error::Answered { status, fields, clock_skew, .. } => match status.as_u16() {
-                401 | 403 => Some(self.authorization_hint(*clock_skew)),
+                401 | 403 => Some(self.authorization_hint(resource, *clock_skew)),
                 404 => {
                     let check = format!("check the base URL {base_url}");
                     let organization = format!("the organization \"{organization}\"");
@@ -107,10 +107,14 @@ impl Client {
         }
     }
 
-    fn authorization_hint(&self, clock_skew: Option<Duration>) -> String {
+    fn authorization_hint(&self, resource: Resource<'_>, clock_skew: Option<Duration>) -> String {
         let Self { token, organization, .. } = self;
+        let may = match resource {
+            Resource::Reported(_) => format!("may report the {resource}"),
+            _ => "has the required role".to_owned(),
+        };
         let check = format!(
-            "check that the token from {token} belongs to the organization \"{organization}\" and has the required role"
+            "check that the token from {token} belongs to the organization \"{organization}\" and {may}"
         );
         match clock_skew.map(|skew| skew.as_secs() / 60) {
             None => check,

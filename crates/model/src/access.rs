@@ -101,8 +101,8 @@ pub enum Denial {
     },
     /// An environment to be created, by a token that may not.
     #[error(
-        "this token may not create environments: declare the environment in the bootstrap file, or set create: true for \
-         the token there"
+        "this token may not create environments: declare the environment in the bootstrap file, under environments of the \
+         organization, or set create: true for the token or its issuer's rule"
     )]
     Create,
 }

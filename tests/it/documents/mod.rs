@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::documents::blocks::{Block, blocks, pages};
 use crate::program::once;
-use crate::service::{ADMIN, Database, Response, TestService};
+use crate::service::{ADMIN, Database, Options, Response, TestService, pod, report};
 
 /// Languages of blocks.
 const LANGUAGES: [&str; 6] = ["console", "yaml", "json", "python", "sql", "text"];
@@ -147,6 +147,31 @@ fn documented_reporters_report_environments_that_exist_or_that_they_create() {
         }
     }
     assert!(checked > 3, "{checked}");
+}
+
+/// The bootstrap files of the chart's values, as they stand, with the tokens that their files name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documented_service_of_the_chart_accepts_reports_of_its_agent() {
+    let mut reported = 0;
+    for block in blocks_in("yaml").filter(|block| block.page.ends_with("docs/guides/install.md")) {
+        let file = yaml(&block).into_iter().map(|values| values["service"]["bootstrap"].clone());
+        let Some(file) = file.into_iter().find(Value::is_object) else { continue };
+        let tokens: Vec<_> = file["organizations"][0]["tokens"].as_array().unwrap().clone();
+        let secret = |token: &Value| format!("{}-0123456789abcdef", token["name"].as_str().unwrap());
+        let name = |token: &Value| -> &'static str { token["file"].as_str().unwrap().to_owned().leak() };
+        let files = tokens.iter().map(|token| (name(token), secret(token))).collect();
+        let options = Options { bootstrap: file.to_string(), files, ..Options::default() };
+        let service = TestService::start_with(Database::sqlite(), options).await;
+        for token in tokens.iter().filter(|token| token["role"] == "report") {
+            for environment in token["environments"].as_array().unwrap() {
+                let sent = report(&[pod("cart-1", "registry.example.com/cart:1", 'a')]);
+                let answer = service.report(&secret(token), environment.as_str().unwrap(), sent).await;
+                assert_eq!(answer.status, 201, "{}: {}", block.position(), answer.text);
+                reported += 1;
+            }
+        }
+    }
+    assert!(reported >= 3, "{reported}");
 }
 
 /// Flow templates and policies, which only the service reads.

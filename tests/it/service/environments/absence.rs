@@ -178,7 +178,8 @@ async fn report_token_creates_environments_only_with_permission(database: Databa
     let service = TestService::start_with(database, options).await;
     let denied = service.report(REPORTER, "new", report(&[])).await.expect(403);
     let message = "environment new not found (this token may not create environments: declare the environment in the \
-                   bootstrap file, or set create: true for the token there)";
+                   bootstrap file, under environments of the organization, or set create: true for the token or its issuer's \
+                   rule)";
     assert_eq!(denied.json()["message"], message);
     service.report(REPORTER, "declared", report(&[])).await.expect(201);
     service.report(ADMIN, "by-admin", report(&[])).await.expect(201);

@@ -10,8 +10,8 @@ use crate::service::{ADMIN, Database, REPORTER, Response, TestService, pod, repo
 
 const NOT_FOUND: &str = "environment prdo not found; did you mean prod?";
 
-const MAY_NOT: &str = "this token may not create environments: declare the environment in the bootstrap file, or set \
-                       create: true for the token there";
+const MAY_NOT: &str = "this token may not create environments: declare the environment in the bootstrap file, under \
+                       environments of the organization, or set create: true for the token or its issuer's rule";
 
 /// A service whose token of role `report` may not create environments, with the environments `prod`, `prdo-2` and
 /// `staging`. The token may read all but `prdo-2`.
