@@ -62,7 +62,7 @@ fn rejected_report_is_not_retried_and_shows_the_service_message() {
             &[
                 "the service rejected the report for environment \"prod\"",
                 &format!("/api/v2/environments/acme/prod/report/K8S failed: {status}"),
-                "no \\u{1b}[31mway {\"artifacts\":\"too many\"}",
+                "no \\u{1b}[31mway: artifacts: too many",
             ],
         );
         assert_eq!(endpoint.requests().len(), 1, "{status}");

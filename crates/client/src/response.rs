@@ -199,13 +199,28 @@ fn values(body: &[u8]) -> usize {
     body.iter().map(weight).sum()
 }
 
-/// The fields `message` and `errors`.
+/// The fields `message` and `errors`: `invalid value of "page": expected an integer from 1`. A field that the message quotes
+/// is not named again.
 fn message(body: &Value) -> Option<String> {
     let message = body.get("message").and_then(Value::as_str)?;
-    Some(match body.get("errors") {
-        None | Some(Value::Null) => message.to_owned(),
-        Some(errors) => format!("{message} {errors}"),
-    })
+    let text = |why: &Value| why.as_str().map_or_else(|| why.to_string(), str::to_owned);
+    let errors: Vec<String> = match body.get("errors") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Object(fields)) => fields
+            .iter()
+            .map(|(field, why)| match text(why) {
+                why if message.contains(&format!("\"{field}\"")) => why,
+                why => format!("{field}: {why}"),
+            })
+            .collect(),
+        Some(Value::Array(errors)) => errors.iter().map(text).collect(),
+        Some(other) => vec![text(other)],
+    };
+    if errors.is_empty() {
+        Some(message.to_owned())
+    } else {
+        Some(format!("{message}: {}", errors.join("; ")))
+    }
 }
 
 /// The names of the invalid fields in an error.
@@ -222,4 +237,30 @@ fn fields(token: &Token, body: &Value) -> Box<[String]> {
 fn sanitize(token: &Token, text: &str, limit: usize) -> String {
     let text = token.redacted(text.trim());
     Escaped(&shortened(&text, limit)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn message_names_each_invalid_field_once() {
+        for (errors, expected) in [
+            (json!(null), "invalid value of \"page\""),
+            (json!({}), "invalid value of \"page\""),
+            (json!({"page": "expected 1"}), "invalid value of \"page\": expected 1"),
+            (
+                json!({"page": "expected 1", "a.b": ["x", 2]}),
+                "invalid value of \"page\": a.b: [\"x\",2]; expected 1",
+            ),
+            (json!(["one", {"two": 2}]), "invalid value of \"page\": one; {\"two\":2}"),
+            (json!("more"), "invalid value of \"page\": more"),
+        ] {
+            let body = json!({"message": "invalid value of \"page\"", "errors": errors});
+            assert_eq!(message(&body).as_deref(), Some(expected), "{errors}");
+        }
+        assert_eq!(message(&json!({"errors": {"page": "x"}})), None);
+    }
 }
