@@ -69,10 +69,10 @@ impl Output {
         let text = match self.format {
             Format::Table => table().render(terminal_width(), is_colored(&stdout)),
             Format::Markdown => table().markdown(),
-            Format::Json => json(raw),
+            Format::Json => json(raw, utf_16_escape),
             Format::Yaml => match yaml(raw).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {
-                // JSON is valid YAML and can escape control characters.
-                text if text.chars().any(is_invisible) => json(raw),
+                // JSON with escapes of YAML is valid YAML, and can escape control characters.
+                text if text.chars().any(is_invisible) => json(raw, yaml_escape),
                 text => text,
             },
         };
@@ -81,18 +81,27 @@ impl Output {
 }
 
 /// Indented JSON. Terminal control characters occur only within strings, and are escaped there.
-fn json(value: &Value) -> String {
+fn json(value: &Value, escape: fn(char) -> String) -> String {
     let text = format!("{value:#}\n");
     if !text.chars().any(is_invisible) {
         return text;
     }
-    let escaped = |c: char| if is_invisible(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
-    text.chars().map(escaped).collect()
+    text.chars().map(|c| if is_invisible(c) { escape(c) } else { c.to_string() }).collect()
 }
 
-/// All such characters are below U+10000, so that one `\u` escape is enough.
 fn is_invisible(c: char) -> bool {
     c != '\n' && needs_escape(c)
+}
+
+/// JSON has no escape for a whole character beyond U+FFFF (RFC 8259, section 7).
+fn utf_16_escape(c: char) -> String {
+    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+}
+
+/// YAML has no escape for half a character (YAML 1.2, section 5.7).
+fn yaml_escape(c: char) -> String {
+    let code = u32::from(c);
+    if code > 0xffff { format!("\\U{code:08x}") } else { format!("\\u{code:04x}") }
 }
 
 /// YAML with one line per value, so that `grep` finds digests.
@@ -144,10 +153,12 @@ mod tests {
 
     #[test]
     fn terminal_control_characters_are_escaped_without_changing_the_value() {
-        let value = json!({"a\u{202e}": "\u{9b}31m \u{feff}é\u{1f600}\n"});
-        let text = super::json(&value);
-        assert_eq!(text, "{\n  \"a\\u202e\": \"\\u009b31m \\ufeffé\u{1f600}\\n\"\n}\n");
+        let value = json!({"a\u{202e}": "\u{9b}31m \u{feff}é\u{1f600}\u{e0041}\n"});
+        let text = super::json(&value, utf_16_escape);
+        assert_eq!(text, "{\n  \"a\\u202e\": \"\\u009b31m \\ufeffé\u{1f600}\\udb40\\udc41\\n\"\n}\n");
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        let text = super::json(&value, yaml_escape);
+        assert!(!text.chars().any(is_invisible), "{text}");
         assert_eq!(serde_saphyr::from_str::<Value>(&text).unwrap(), value);
     }
 
