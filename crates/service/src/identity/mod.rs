@@ -257,7 +257,8 @@ fn permissions(
 /// Identifies the callers of a rule, in place of the hash of a static token. Limits count them together: an issuer may have
 /// any number of subjects, such as one per branch. No static token has this hash, since a header contains no NUL.
 pub(crate) fn rule_id(organization: &str, issuer: &Issuer, rule: &Rule) -> Fingerprint {
-    let id = format!("{organization}\0{}\0{rule}\0{}", issuer.name, rule.role.as_str());
+    let claims = serde_json::json!(rule.claims);
+    let id = format!("{organization}\0{}\0{claims}\0{}", issuer.name, rule.role.as_str());
     Fingerprint::from_content(id.as_bytes())
 }
 
