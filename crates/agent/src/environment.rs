@@ -18,7 +18,7 @@ use client::IfUnknown;
 use model::escape::Escaped;
 use model::yaml;
 use model::{EnvironmentName, NamespaceName};
-use runtime::files::read_up_to;
+use runtime::files::{quoted, read_up_to};
 
 #[derive(Debug, Clone)]
 pub struct EnvironmentConfig {
@@ -32,19 +32,19 @@ pub struct EnvironmentConfig {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("failed to read configuration file \"{}\"", display(.0))]
+    #[error("failed to read configuration file {}", quoted(.0))]
     Unreadable(PathBuf, #[source] io::Error),
-    #[error("configuration file \"{}\" is empty", display(.0))]
+    #[error("configuration file {} is empty", quoted(.0))]
     Empty(PathBuf),
     /// Invalid value or unknown key; the cause has the line.
-    #[error("invalid configuration file \"{}\", at {}", display(.0), Escaped(.1))]
+    #[error("invalid configuration file {}, at {}", quoted(.0), Escaped(.1))]
     Invalid(PathBuf, String, #[source] Box<serde_saphyr::Error>),
-    #[error("configuration file \"{}\" lists no environment", display(.0))]
+    #[error("configuration file {} lists no environment", quoted(.0))]
     NoEnvironment(PathBuf),
     /// An environment excludes a namespace that it names.
-    #[error("invalid configuration file \"{}\": environment \"{}\"", display(.0), Escaped(.1.as_str()))]
+    #[error("invalid configuration file {}: environment \"{}\"", quoted(.0), Escaped(.1.as_str()))]
     Contradiction(PathBuf, EnvironmentName, #[source] Contradiction),
-    #[error("configuration file \"{}\" lists environment \"{}\" twice", display(.0), Escaped(.1.as_str()))]
+    #[error("configuration file {} lists environment \"{}\" twice", quoted(.0), Escaped(.1.as_str()))]
     Duplicate(PathBuf, EnvironmentName),
 }
 
@@ -184,10 +184,6 @@ impl<T> schemars::JsonSchema for Parsed<T> {
 #[must_use]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Config).to_value()
-}
-
-fn display(path: &Path) -> String {
-    Escaped(&path.display().to_string()).to_string()
 }
 
 #[cfg(test)]

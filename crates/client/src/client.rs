@@ -19,10 +19,9 @@ use super::response::{MAX_READ_RESPONSE_BYTES, MAX_WRITE_RESPONSE_BYTES, Respons
 use super::token::{Token, TokenReader};
 use super::{BaseUrl, TokenError, TokenSource};
 use model::OrganizationName;
-use model::escape::Escaped;
 use model::reporter::{CLUSTER_HEADER, EXCLUDED_HEADER};
 use runtime::certificate_authorities::{self, BundleError};
-use runtime::files::read_up_to;
+use runtime::files::{quoted, read_up_to};
 use runtime::proxy::is_turned_off;
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -93,10 +92,10 @@ impl RequestTimeouts {
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The CA file is not readable.
-    #[error("failed to read the CA file \"{}\" (--ca-file)", Escaped(&.0.display().to_string()))]
+    #[error("failed to read the CA file {} (--ca-file)", quoted(.0))]
     CaFile(PathBuf, #[source] io::Error),
     /// The CA file has no valid certificates.
-    #[error("the CA file \"{}\" (--ca-file) {}", Escaped(&.0.display().to_string()), .1)]
+    #[error("the CA file {} (--ca-file) {}", quoted(.0), .1)]
     Authorities(PathBuf, BundleError),
     /// There is no token.
     #[error(transparent)]

@@ -13,6 +13,14 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
+use model::escape::Escaped;
+
+/// A path in a message.
+#[must_use]
+pub fn quoted(path: &Path) -> String {
+    format!("\"{}\"", Escaped(&path.display().to_string()))
+}
+
 /// Reads a file of at most `max_bytes`.
 ///
 /// # Errors
@@ -134,6 +142,11 @@ mod tests {
             "hung"
         };
         (end, read)
+    }
+
+    #[test]
+    fn path_in_a_message_is_quoted_and_escaped() {
+        assert_eq!(quoted(Path::new("a\u{1b}[2J\n\u{202e}b")), r#""a\u{1b}[2J\n\u{202e}b""#);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 
-use super::files::read_up_to;
+use super::files::{quoted, read_up_to};
 use model::Fingerprint;
 use model::envelope::{Envelope, signed_bytes};
 use model::log::note::{Note, PublicKey, Signature};
@@ -36,16 +36,16 @@ pub struct VerifyingKey(PublicKey);
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("failed to read the key file \"{}\"", .0.display())]
+    #[error("failed to read the key file {}", quoted(.0))]
     Unreadable(PathBuf, #[source] io::Error),
     /// The file contains no private key of a supported kind.
     #[error(
-        "invalid signing key in file \"{}\": expected an Ed25519 or ECDSA P-256 key as PKCS #8 in PEM, without a passphrase",
-        .0.display()
+        "invalid signing key in file {}: expected an Ed25519 or ECDSA P-256 key as PKCS #8 in PEM, without a passphrase",
+        quoted(.0)
     )]
     Private(PathBuf),
     /// The file contains no public key of a supported kind.
-    #[error("invalid public key in file \"{}\": expected an Ed25519 or ECDSA P-256 key in PEM", .0.display())]
+    #[error("invalid public key in file {}: expected an Ed25519 or ECDSA P-256 key in PEM", quoted(.0))]
     Public(PathBuf),
 }
 

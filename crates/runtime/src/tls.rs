@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::error_causes;
-use super::files::{BlockingCall, read_up_to};
+use super::files::{BlockingCall, quoted, read_up_to};
 use model::Fingerprint;
 use model::failure_log::{FailureLog, LogAction};
 
@@ -37,7 +37,7 @@ pub type Current = watch::Receiver<Arc<ServerConfig>>;
 /// Invalid files. Messages do not quote their content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("failed to read the {what} file \"{}\"", .path.display())]
+    #[error("failed to read the {what} file {}", quoted(.path))]
     Unreadable {
         /// `certificate` or `key`.
         what: &'static str,
@@ -47,27 +47,27 @@ pub enum TlsError {
     },
     /// Reading timed out, such as for a pipe without a writer.
     #[error(
-        "reading the certificate file \"{}\" or the key file \"{}\" timed out after {READ_TIMEOUT:?}",
-        .0.certificate.display(), .0.key.display()
+        "reading the certificate file {} or the key file {} timed out after {READ_TIMEOUT:?}",
+        quoted(&.0.certificate), quoted(&.0.key)
     )]
     TimedOut(Files),
     #[error(
-        "no certificate in file \"{}\": expected PEM, the server certificate first",
-        .0.display()
+        "no certificate in file {}: expected PEM, the server certificate first",
+        quoted(.0)
     )]
     NoCertificate(PathBuf),
-    #[error("invalid certificate in file \"{}\": expected X.509 in PEM", .0.display())]
+    #[error("invalid certificate in file {}: expected X.509 in PEM", quoted(.0))]
     InvalidCertificate(PathBuf),
     #[error(
-        "no private key in file \"{}\": expected PEM (PKCS #8, PKCS #1 or SEC 1) without a passphrase",
-        .0.display()
+        "no private key in file {}: expected PEM (PKCS #8, PKCS #1 or SEC 1) without a passphrase",
+        quoted(.0)
     )]
     NoKey(PathBuf),
-    #[error("invalid private key in file \"{}\": expected RSA, ECDSA or Ed25519 in PEM", .0.display())]
+    #[error("invalid private key in file {}: expected RSA, ECDSA or Ed25519 in PEM", quoted(.0))]
     InvalidKey(PathBuf),
     #[error(
-        "the key in file \"{}\" does not match the certificate in \"{}\"",
-        .0.key.display(), .0.certificate.display()
+        "the key in file {} does not match the certificate in {}",
+        quoted(&.0.key), quoted(&.0.certificate)
     )]
     Mismatch(Files),
     /// The TLS library rejects its configuration.

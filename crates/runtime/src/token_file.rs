@@ -11,8 +11,8 @@ use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error_causes;
-use super::files::{BlockingCall, read_regular};
-use model::escape::{Escaped, redact_secret};
+use super::files::{BlockingCall, quoted, read_regular};
+use model::escape::redact_secret;
 use model::failure_log::{FailureLog, LogAction};
 
 /// Maximum size of a token file, in bytes.
@@ -168,7 +168,7 @@ impl TokenFile {
 }
 
 fn name(path: &Path, option: &str) -> String {
-    format!("\"{}\"{option}", Escaped(&path.display().to_string()))
+    format!("{}{option}", quoted(path))
 }
 
 fn read(path: &Path, name: &str) -> Result<Token, TokenFileError> {

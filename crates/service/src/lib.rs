@@ -43,6 +43,7 @@ use crate::http::links::Links;
 use crate::maintenance::admin::Probed;
 use model::Fingerprint;
 use runtime::error_causes;
+use runtime::files::quoted;
 use runtime::listener::{self, Bounds, ListenError};
 use runtime::signing::{KeyError, SigningKey};
 use runtime::tls::{self, Identity, TlsError};
@@ -83,7 +84,7 @@ pub enum StartError {
     #[error(transparent)]
     SigningKey(#[from] KeyError),
     /// Reading the signing key takes too long, such as from a pipe without a writer.
-    #[error("reading the signing key \"{}\" timed out after {KEY_TIMEOUT:?}", .0.display())]
+    #[error("reading the signing key {} timed out after {KEY_TIMEOUT:?}", quoted(.0))]
     SigningKeyTimedOut(PathBuf),
     #[error("failed to open {0}")]
     Store(DatabaseUrl, #[source] store::Error),

@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::exit::Failure;
+use crate::cli::files::quoted;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DemoError {
-    #[error("failed to write \"{}\"", .0.display())]
+    #[error("failed to write {}", quoted(.0))]
     Write(PathBuf, #[source] io::Error),
     #[error("the demo's data has no {0}")]
     Missing(String),

@@ -11,7 +11,7 @@ use serde_saphyr::NonFiniteFloatPolicy;
 use super::document::{self, DocumentError, Pods};
 use super::unreadable::Unreadable;
 use crate::live::pod::PodView;
-use model::escape::Escaped;
+use runtime::files::quoted;
 
 /// A file, or standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl fmt::Display for PodsFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdin => f.write_str("standard input"),
-            Self::Path(path) => write!(f, "\"{}\"", Escaped(&path.display().to_string())),
+            Self::Path(path) => f.write_str(&quoted(path)),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use runtime::files::quoted;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Transient: the database is unreachable, full or read-only.
@@ -21,7 +23,7 @@ pub enum Error {
     #[error("another process has migrated the database for {0:?}: check whether it hangs, and start again")]
     Migrating(Duration),
     /// The file with the database's password is not readable.
-    #[error("failed to read the database password from \"{}\"", .0.display())]
+    #[error("failed to read the database password from {}", quoted(.0))]
     Password(PathBuf, #[source] std::io::Error),
     /// A pooler gave a prepared statement to another connection.
     #[error(

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
+use model::escape::Escaped;
+
 /// A database URL: `sqlite:FILE`, `sqlite::memory:` or `postgres://…`. `Debug` and `Display` redact the password.
 #[derive(Clone)]
 pub enum DatabaseUrl {
@@ -122,15 +124,16 @@ fn parameters(url: &str) -> impl Iterator<Item = &str> {
 /// For logs: without password.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite { location: SqliteLocation::Memory, .. } => f.write_str("SQLite in memory"),
-            Self::Sqlite { options, .. } => write!(f, "SQLite in {}", options.get_filename().display()),
+        let shown = match self {
+            Self::Sqlite { location: SqliteLocation::Memory, .. } => "SQLite in memory".to_owned(),
+            Self::Sqlite { options, .. } => format!("SQLite in {}", options.get_filename().display()),
             Self::Postgres { options, .. } => {
                 let database = options.get_database().unwrap_or_else(|| options.get_username());
                 let (host, port) = (options.get_host(), options.get_port());
-                write!(f, "PostgreSQL, database {database} at {host}:{port}")
+                format!("PostgreSQL, database {database} at {host}:{port}")
             }
-        }
+        };
+        write!(f, "{}", Escaped(&shown))
     }
 }
 
@@ -150,6 +153,8 @@ mod tests {
             ("sqlite:/var/lib/x.db", "SQLite in /var/lib/x.db"),
             ("sqlite://x.db?mode=ro", "SQLite in x.db"),
             ("sqlite::memory:", "SQLite in memory"),
+            ("sqlite:a%1b%0ab.db", r"SQLite in a\u{1b}\nb.db"),
+            ("postgres://u@h/d%0ae", r"database d\ne at h:5432"),
             ("postgres://u:s3cret@db.example.com:5433/evidence", "database evidence at db.example.com:5433"),
             ("postgresql://u@h/d?password=s3cret&sslmode=require", "database d at h:5432"),
         ] {

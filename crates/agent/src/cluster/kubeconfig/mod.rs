@@ -21,6 +21,7 @@ use serde_saphyr::DuplicateKeyPolicy;
 
 use self::pem::decode_base64;
 use model::escape::Escaped;
+pub(in crate::cluster) use runtime::files::quoted;
 
 /// Extension of a cluster for credential plugins.
 const PLUGIN_EXTENSION: &str = "client.authentication.k8s.io/exec";
@@ -55,10 +56,6 @@ fn place(location: Option<&serde_saphyr::Location>) -> String {
         Some(place) => format!("unexpected value in line {}, column {}", place.line(), place.column()),
         None => "expected the YAML of a kubeconfig".to_owned(),
     }
-}
-
-pub(in crate::cluster) fn quoted(path: &Path) -> String {
-    format!("\"{}\"", Escaped(&path.display().to_string()))
 }
 
 /// A value, or `None` if it is empty, null or missing. A number or a boolean is a text, as it is written.

@@ -5,10 +5,9 @@ use std::path::Path;
 use rustls::pki_types::CertificateDer;
 use secrecy::SecretString;
 
-use crate::bootstrap::resolve::value::escaped;
 use model::escape::Escaped;
 use runtime::certificate_authorities;
-use runtime::files::read_up_to;
+use runtime::files::{quoted, read_up_to};
 use store::bootstrap::file::Reference;
 
 /// Maximum size of a secret, in bytes.
@@ -52,7 +51,7 @@ pub(crate) fn read_text(max_bytes: u64, file: &Path, path: &Path) -> Result<Foun
 
 fn read(max_bytes: u64, file: &Path, path: &Path) -> Result<Found<Vec<u8>>, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
-    let place = format!("the file \"{}\"", escaped(&file));
+    let place = format!("the file {}", quoted(&file));
     let content = read_up_to(max_bytes, &file).map_err(|error| format!("failed to read {place}: {error}"))?;
     Ok(Found { content, place })
 }

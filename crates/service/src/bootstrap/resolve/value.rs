@@ -1,7 +1,6 @@
 //! Errors of single values, and checks that several parts of the file share.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use model::escape::Escaped;
 
@@ -16,8 +15,4 @@ pub(crate) fn unique<'a>(place: &str, names: impl Iterator<Item = &'a str>) -> R
         }
     }
     Ok(())
-}
-
-pub(in crate::bootstrap) fn escaped(path: &Path) -> String {
-    Escaped(&path.display().to_string()).to_string()
 }
