@@ -220,7 +220,7 @@ fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
     assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
     let [statement, key] = ["statement.json", "signing.pub"].map(|name| demo.folder_path().join(name));
     let (statement, key) = (statement.to_str().unwrap(), key.to_str().unwrap());
-    let export = supercargo().args(["export", "production@1d", "--output", statement]);
+    let export = supercargo().args(["export", "production@1d", "--output-file", statement]);
     demo.with_exports(export).run().expect(0, &[]);
     let verified = supercargo().args(["verify", statement, "--key", key]).run();
     assert!(verified.stdout.contains("shop/checkout:2.14.0"), "{verified:?}");

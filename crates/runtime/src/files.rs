@@ -6,9 +6,10 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
@@ -72,30 +73,70 @@ pub enum Readers {
 ///
 /// Errors of writing.
 pub fn write_atomically(path: &Path, content: &[u8], existing: Existing, readers: Readers) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mode = match readers {
-        Readers::Owner | Readers::Unchanged => 0o600,
-        Readers::Umask => 0o666,
-    };
-    let mode = Permissions::from_mode(mode);
-    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(folder)?;
-    if readers == Readers::Unchanged {
-        let (before, new) = (std::fs::metadata(path)?, file.as_file().metadata()?);
-        if (new.uid(), new.gid()) != (before.uid(), before.gid()) {
-            fchown(file.as_file(), Some(before.uid()), Some(before.gid()))?;
-        }
-        file.as_file().set_permissions(before.permissions())?;
-    }
+    let mut file = WholeFile::create(path, readers)?;
     file.write_all(content)?;
-    file.as_file().sync_all()?;
-    match existing {
-        Existing::Keep => file.persist_noclobber(path),
-        Existing::Replace => file.persist(path),
+    file.persist(existing)
+}
+
+/// A file that is complete or absent, also after a crash. Until then, its content is in a temporary file beside it.
+#[derive(Debug)]
+pub struct WholeFile {
+    temporary: NamedTempFile,
+    path: PathBuf,
+}
+
+impl WholeFile {
+    /// # Errors
+    ///
+    /// Errors of creating the temporary file.
+    pub fn create(path: &Path, readers: Readers) -> io::Result<Self> {
+        let mode = match readers {
+            Readers::Owner | Readers::Unchanged => 0o600,
+            Readers::Umask => 0o666,
+        };
+        let mode = Permissions::from_mode(mode);
+        let temporary = tempfile::Builder::new().permissions(mode).tempfile_in(folder_of(path))?;
+        if readers == Readers::Unchanged {
+            let (before, new) = (std::fs::metadata(path)?, temporary.as_file().metadata()?);
+            if (new.uid(), new.gid()) != (before.uid(), before.gid()) {
+                fchown(temporary.as_file(), Some(before.uid()), Some(before.gid()))?;
+            }
+            temporary.as_file().set_permissions(before.permissions())?;
+        }
+        Ok(Self { temporary, path: path.to_owned() })
     }
-    .map_err(|failed| failed.error)?;
-    // The file is complete. Its name may be lost in a crash where the folder cannot be read or synced.
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    Ok(())
+
+    /// Gives the file its name. Does not follow a link.
+    ///
+    /// # Errors
+    ///
+    /// Errors of writing.
+    pub fn persist(self, existing: Existing) -> io::Result<()> {
+        let Self { temporary, path } = self;
+        temporary.as_file().sync_all()?;
+        match existing {
+            Existing::Keep => temporary.persist_noclobber(&path),
+            Existing::Replace => temporary.persist(&path),
+        }
+        .map_err(|failed| failed.error)?;
+        // The file is complete. Its name may be lost in a crash where the folder cannot be read or synced.
+        let _ = File::open(folder_of(&path)).and_then(|folder| folder.sync_all());
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.temporary.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.temporary.flush()
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Repeats a blocking call on other threads, one at a time: one that hangs, as on a mount whose server is

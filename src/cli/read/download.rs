@@ -8,12 +8,11 @@ use clap::{Args, Subcommand};
 use super::common::{Requests, client};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::files::{FileError, quoted};
+use crate::cli::files::{FileError, OutputFile, quoted};
 use crate::cli::output::say;
 use client::Resource;
 use model::Fingerprint;
 use model::escape::{Escaped, needs_escape};
-use runtime::files::{Existing, Readers, write_atomically};
 
 #[derive(Debug, Args)]
 #[command(subcommand_required = true)]
@@ -34,7 +33,7 @@ enum Subject {
         id: String,
         /// Directory for the file, which is created if it does not exist
         #[arg(long, value_name = "DIR")]
-        output: PathBuf,
+        output_dir: PathBuf,
         #[command(flatten)]
         requests: Requests,
     },
@@ -43,7 +42,7 @@ enum Subject {
 const EXAMPLE: &str = "\
 Example:
   Save the test results of an attestation in the directory evidence:
-    supercargo download attestation 0192f0c1-7a3e-7c55-9d0b-3f1f6a2b8c4d --output evidence
+    supercargo download attestation 0192f0c1-7a3e-7c55-9d0b-3f1f6a2b8c4d --output-dir evidence
 
 The name of the file is the reporter's, or the identifier if that is no plain file name.
 Exit code 11: the file does not match its SHA-256. Nothing is written.";
@@ -54,7 +53,7 @@ struct Corrupt(String);
 
 impl Download {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let Subject::Attestation { id, output, requests } = &self.subject;
+        let Subject::Attestation { id, output_dir, requests } = &self.subject;
         let (client, about) = (client(&self.service)?, Resource::Named("attestation", id));
         let download = async || client.attached_file(id).await;
         let file = requests.read(&client, about, download).await?;
@@ -66,10 +65,13 @@ impl Download {
         if let Some(other) = file.name.as_deref().filter(|other| *other != name) {
             tracing::warn!("the name \"{}\" is not used: expected a plain file name", Escaped(other));
         }
-        let path = output.join(name);
-        let written = fs::create_dir_all(output)
-            .and_then(|()| write_atomically(&path, &file.content, Existing::Keep, Readers::Umask));
-        written.map_err(|error| Failure::usage(FileError::Write(path.clone(), error)))?;
+        let path = output_dir.join(name);
+        let created = fs::create_dir_all(output_dir).map_err(|error| FileError::Write(path.clone(), error));
+        let written = created.and_then(|()| OutputFile::create(&path)).and_then(|mut saved| {
+            saved.write(&file.content)?;
+            saved.finish()
+        });
+        written.map_err(Failure::usage)?;
         say(format_args!("saved {}, sha256:{sha256}", quoted(&path)))
     }
 }

@@ -1,6 +1,5 @@
 //! `export` and `verify`.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,7 +10,7 @@ use super::columns::{self, Column, at, by_name, items, table};
 use super::common::{Requests, client, warn};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::files::{self, FileError, quoted};
+use crate::cli::files::{self, FileError, OutputFile, quoted};
 use crate::cli::output::Output;
 use client::{Operation, Resource};
 use model::EnvironmentSnapshot;
@@ -25,9 +24,9 @@ pub(crate) struct Export {
     /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
     /// ENV@2026-10-03T14:00Z
     snapshot: EnvironmentSnapshot,
-    /// File to write: an in-toto statement in a DSSE envelope
+    /// File to write: an in-toto statement in a DSSE envelope; an existing file is kept
     #[arg(long, value_name = "FILE")]
-    output: PathBuf,
+    output_file: PathBuf,
     #[command(flatten)]
     requests: Requests,
     #[command(flatten)]
@@ -37,7 +36,7 @@ pub(crate) struct Export {
 const EXPORT_EXAMPLE: &str = "\
 Example:
   Export what ran at the start of October, signed by the service, and verify it on another machine:
-    supercargo export prod@2026-10-01 --output prod.json
+    supercargo export prod@2026-10-01 --output-file prod.json
     supercargo verify prod.json --key signing.pub";
 
 #[derive(Debug, Args)]
@@ -81,14 +80,16 @@ enum StatementError {
 impl Export {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         let (client, name) = (client(&self.service)?, self.snapshot.to_string());
+        // A file that cannot be written fails before the request.
+        let mut file = OutputFile::create(&self.output_file).map_err(Failure::usage)?;
         let EnvironmentSnapshot { environment, expression } = &self.snapshot;
         let path = ["snapshots", environment.as_str(), &expression.to_string(), "statement"];
         let operation = Operation::new(Resource::Named("snapshot", &name), &path);
         let envelope: Envelope = self.requests.get(&client, &operation).await?;
         let text = serde_json::to_string(&envelope).map_err(Failure::unexpected)?;
-        let failed = |error| Failure::usage(FileError::Write(self.output.clone(), error));
-        fs::write(&self.output, format!("{text}\n")).map_err(failed)?;
-        tracing::info!("exported {name} to {}", quoted(&self.output));
+        let written = file.write(format!("{text}\n").as_bytes()).and_then(|()| file.finish());
+        written.map_err(Failure::usage)?;
+        tracing::info!("exported {name} to {}", quoted(&self.output_file));
         Ok(())
     }
 }

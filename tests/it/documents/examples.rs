@@ -171,9 +171,15 @@ fn examples_run() {
         let page = log();
         let end = json!({"checkpoint": page["checkpoint"]});
         let program = program.file("checkpoint", page["checkpoint"].as_str().unwrap());
-        let program = program.file("acme.jsonl", format!("{}\n{end}\n", page["entries"][0]));
         let statement = serde_json::to_string(&statement()).unwrap();
-        let program = program.file("prod.json", statement).file("signing.pub", PUBLIC_KEY);
+        // Commands keep existing files.
+        let program = if words.iter().any(|word| word == "--output-file") {
+            program
+        } else {
+            let log = format!("{}\n{end}\n", page["entries"][0]);
+            program.file("acme.jsonl", log).file("prod.json", statement)
+        };
+        let program = program.file("signing.pub", PUBLIC_KEY);
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
         let program = program.file("strict.yaml", "a policy");
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);

@@ -1,6 +1,5 @@
 //! `log export`.
 
-use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,15 +7,15 @@ use clap::Args;
 use super::pages::read_service;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::files::{FileError, quoted};
+use crate::cli::files::{OutputFile, quoted};
 use crate::cli::read::Requests;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Export {
-    /// File to write: one JSON object per line, the entries and then the checkpoint
+    /// File to write: one JSON object per line, the entries and then the checkpoint; an existing file is kept
     #[arg(long, value_name = "FILE")]
-    output: PathBuf,
+    output_file: PathBuf,
     #[command(flatten)]
     requests: Requests,
 }
@@ -24,29 +23,28 @@ pub(super) struct Export {
 const EXAMPLE: &str = "\
 Example:
   Export the log with a token of role admin, and verify it on another machine:
-    supercargo log export --output acme.jsonl
+    supercargo log export --output-file acme.jsonl
     supercargo log verify --file acme.jsonl";
 
 impl Export {
     pub(super) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
-        let path = self.output.as_path();
-        let failed = |error| Failure::unexpected(FileError::Write(path.to_owned(), error));
-        let mut output = BufWriter::new(std::fs::File::create(path).map_err(failed)?);
+        let mut file = OutputFile::create(&self.output_file).map_err(Failure::usage)?;
         let mut entries = 0_u64;
         let end = read_service(service, &self.requests, |entry| {
             entries += 1;
-            write_line(&mut output, &entry).map_err(failed)
+            write_line(&mut file, &entry)
         });
         let end = end.await?;
-        write_line(&mut output, &end).map_err(failed)?;
-        output.flush().map_err(failed)?;
+        write_line(&mut file, &end)?;
+        file.finish().map_err(Failure::usage)?;
         // Not on stdout, which may be the file.
-        tracing::info!("exported {entries} entries to {}", quoted(path));
+        tracing::info!("exported {entries} entries to {}", quoted(&self.output_file));
         Ok(())
     }
 }
 
-fn write_line(output: &mut impl Write, line: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *output, line)?;
-    output.write_all(b"\n")
+fn write_line(file: &mut OutputFile, line: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_vec(line).map_err(Failure::unexpected)?;
+    text.push(b'\n');
+    file.write(&text).map_err(Failure::usage)
 }

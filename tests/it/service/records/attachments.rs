@@ -78,21 +78,23 @@ async fn command_saves_the_file_in_the_directory_only(database: Database) {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("evidence");
     let download = async |token: &str, id: &str| {
-        service.program(token, &format!("download attestation {id} --output {}", output.display())).await
+        service.program(token, &format!("download attestation {id} --output-dir {}", output.display())).await
     };
     let plain = attested(&service, Some("junit.xml")).await;
     download(READER, &plain).await.expect_result(&["saved \"", "junit.xml\", sha256:5c14"]);
-    download(READER, &plain).await.expect(2, &["failed to write", "junit.xml", "File exists"]);
+    download(READER, &plain).await.expect(2, &["junit.xml\" exists: remove it"]);
     let mut names = vec!["junit.xml".to_owned()];
     for name in ["../evil", "/etc/passwd", "..", ".bashrc", "a\\b", "\u{202e}lmx.exe"] {
         let id = attested(&service, Some(name)).await;
         download(READER, &id).await.expect(0, &["is not used: expected a plain file name"]);
         names.push(id);
     }
+    let nowhere = format!("download attestation {plain} --output-dir /dev/null/evidence");
+    service.program(READER, &nowhere).await.expect(2, &["failed to write \"/dev/null/evidence/junit.xml\""]);
     // A link is not replaced or followed.
     let linked = attested(&service, Some("link")).await;
     std::os::unix::fs::symlink(folder.path().join("target"), output.join("link")).unwrap();
-    download(READER, &linked).await.expect(2, &["File exists"]);
+    download(READER, &linked).await.expect(2, &["link\" exists"]);
     names.push("link".to_owned());
     let mut written: Vec<_> = std::fs::read_dir(&output).unwrap().map(|file| file.unwrap()).collect();
     written.sort_by_key(std::fs::DirEntry::file_name);
@@ -129,7 +131,7 @@ fn download_with(digest: Option<&'static str>) -> (i32, String, usize) {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().to_str().unwrap();
     let outcome =
-        supercargo().service(&server).args(["download", "attestation", "id", "--output", output]).run();
+        supercargo().service(&server).args(["download", "attestation", "id", "--output-dir", output]).run();
     (outcome.code, outcome.stderr, std::fs::read_dir(folder.path()).unwrap().count())
 }
 

@@ -468,7 +468,7 @@ async fn signature_and_export_are_verified(database: Database) {
         .expect(2, &["invalid checkpoint in", "invalid signature line"]);
     // Offline, without a service.
     let export = folder.path().join("export").to_str().unwrap().to_owned();
-    log(&service, &["export", "--output", &export]).await.expect(0, &["exported "]);
+    log(&service, &["export", "--output-file", &export]).await.expect(0, &["exported "]);
     let offline = |export: String, public: String| {
         spawn_blocking(move || {
             supercargo().args(["log", "verify", "--file", &export, "--key", &public]).run()

@@ -61,8 +61,11 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
     run(&service, "prod", "ab").await;
     let mut policies = Vec::new();
     for (number, expression, compliance) in [(1, "prod#1", "COMPLIANT"), (2, "prod", "NON-COMPLIANT")] {
-        let line = format!("export {expression} --output {}/statement", folder.path().display());
+        let file = folder.path().join("statement");
+        _ = std::fs::remove_file(&file);
+        let line = format!("export {expression} --output-file {}", file.display());
         service.program(READER, &line).await.expect(0, &["exported prod"]);
+        service.program(READER, &line).await.expect(2, &["statement\" exists: remove it"]);
         let verified = offline(folder.path(), "verify statement --key public -o json").await;
         let message = format!(
             "the signature is valid: {} states that snapshot {number} of prod in acme is {compliance} as of 20",
@@ -97,6 +100,27 @@ shop/cart:b  bbbbbbbbbbbb  -     -        NON-COMPLIANT  1     environment:prod 
     );
 }
 
+async fn file_that_cannot_be_written_is_exit_code_2_and_an_existing_one_is_kept(database: Database) {
+    let folder = keys();
+    let service = TestService::start_with(database, options(folder.path().join("key"))).await;
+    run(&service, "prod", "a").await;
+    let taken = folder.path().join("taken");
+    std::fs::write(&taken, "mine").unwrap();
+    for command in ["export prod", "log export"] {
+        for (file, says) in [
+            (taken.to_str().unwrap(), "taken\" exists: remove it, or name another one"),
+            ("/nowhere/file", "failed to write \"/nowhere/file\""),
+            ("/dev/full", "failed to write \"/dev/full\""),
+        ] {
+            service.program(ADMIN, &format!("{command} --output-file {file}")).await.expect(2, &[says]);
+        }
+        let printed = service.program(ADMIN, &format!("{command} --output-file /dev/stdout")).await;
+        assert!(printed.expect(0, &["exported "]).stdout.starts_with('{'), "{printed:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&taken).unwrap(), "mine");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 5, "no temporary file is left");
+}
+
 async fn gaps_and_silence_are_stated(database: Database) {
     let folder = keys();
     let limits = Limits { silent_after: Duration::from_micros(1), ..Limits::default() };
@@ -107,10 +131,11 @@ async fn gaps_and_silence_are_stated(database: Database) {
         assert!(response.status.is_success(), "{response:?}");
     }
     let line =
-        |expression: &str| format!("export {expression} --output {}/statement", folder.path().display());
+        |expression: &str| format!("export {expression} --output-file {}/statement", folder.path().display());
     for (expression, complete, gaps, message) in
         [("prod#1", true, 2, "gap: no reports from 20"), ("prod", false, 0, "No reports since")]
     {
+        _ = std::fs::remove_file(folder.path().join("statement"));
         service.program(READER, &line(expression)).await.expect(0, &[]);
         let verified = offline(folder.path(), "verify statement --key public -o json").await;
         let statement: Value = serde_json::from_str(&verified.expect(0, &[message]).stdout).unwrap();
@@ -125,8 +150,9 @@ async fn statement_that_cannot_be_made_is_explained(database: Database) {
         TestService::start_with(database, Options { signing_key: None, ..options(PathBuf::new()) }).await;
     run(&unsigned, "prod", "a").await;
     unsigned.report(ADMIN, "prod", report(&[])).await.expect(201);
-    let program =
-        async |token: &str, what: &str| unsigned.program(token, &format!("export {what} --output f")).await;
+    let program = async |token: &str, what: &str| {
+        unsigned.program(token, &format!("export {what} --output-file f")).await
+    };
     program(READER, "prod#1").await.expect(4, &["the service signs no statements", "serve --signing-key"]);
     program(READER, "prod").await.expect(4, &["no artifact ran in environment \"prod\" at "]);
     program(READER, "prod#7").await.expect(4, &["it has 2 snapshots"]);
@@ -224,7 +250,7 @@ async fn statement_is_valid_for_other_implementations() {
     for (private, public) in [("key", "public"), ("p256", "other")] {
         let service = TestService::start_with(Database::sqlite(), options(folder.path().join(private))).await;
         run(&service, "prod", "ab").await;
-        let line = format!("export prod --output {}/statement", folder.path().display());
+        let line = format!("export prod --output-file {}/statement", folder.path().display());
         service.program(READER, &line).await.expect(0, &[]);
         let ours = offline(folder.path(), &format!("verify statement --key {public} -o json")).await;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/service/records/in_toto_verify.py");
@@ -240,6 +266,7 @@ async fn statement_is_valid_for_other_implementations() {
 
 crate::service::on_both! {
     statement_has_what_ran_with_verdicts_and_the_policies_of_that_time,
+    file_that_cannot_be_written_is_exit_code_2_and_an_existing_one_is_kept,
     gaps_and_silence_are_stated,
 }
 
