@@ -102,7 +102,7 @@ test('create environment, and create it again', async () => {
     [token.reporter, 'create environment other --type K8S', 'does not list'],
     [token.attester, 'create environment dev --type K8S', 'requires a token with role report or admin'],
     [token.stranger, 'create environment dev --type K8S', 'belongs to another organization'],
-    [token.reader, 'get environment nowhere', 'environment "nowhere" not found'],
+    [token.reader, 'get environment nowhere', 'environment nowhere not found'],
   ];
   for (const [secret, command, prints] of rejected) run(secret, command, { exit: 1, prints });
 });
@@ -138,7 +138,7 @@ test('create flow, begin trail, attest artifact and its tests', async () => {
     [token.attester, 'create flow cart --template-file broken.yaml', 'unknown field'],
     [token.attester, 'create flow web', 'does not list this flow'],
     [token.admin, 'create flow declared --use-empty-template', 'the bootstrap file declares the flow'],
-    [token.admin, 'begin trail t --flow nowhere', 'flow "nowhere" not found'],
+    [token.admin, 'begin trail t --flow nowhere', 'flow nowhere not found'],
     [token.admin, 'begin trail t --flow declared --template-file template.yaml', 'the bootstrap file declares the template'],
     [token.admin, 'begin trail a/b --flow cart', 'expected a letter or digit'],
     [token.attester, `attest artifact cart.jar --artifact-type file --name app --flow cart --trail nowhere --commit HEAD ${urls}`, 'trail "nowhere" of flow "cart" not found'],
@@ -153,7 +153,7 @@ test('allow artifact', async () => {
   const allow = (env, reason) => `allow artifact postgres --fingerprint ${fingerprint} --environment ${env} --reason ${reason}`;
   run(token.admin, allow('prod', 'vendor'), { prints: 'was allow listed' });
   run(token.admin, allow('prod', 'tested'), { prints: 'was allow listed' });
-  run(token.admin, allow('nowhere', 'vendor'), { exit: 1, prints: 'environment "nowhere" not found' });
+  run(token.admin, allow('nowhere', 'vendor'), { exit: 1, prints: 'environment nowhere not found' });
   run(token.reporter, allow('prod', 'vendor'), { exit: 1, prints: 'requires a token with role admin' });
 });
 
@@ -190,8 +190,8 @@ test('assert artifact stops an untested artifact and lets a tested one pass', as
   const rejected = [
     [token.reader, assert_('3', '--environment prod'), 'not found in any flow of organization'],
     [token.reader, assert_('1', '--flow cart'), 'not found in flow'],
-    [token.reader, assert_('1', '--environment nowhere'), 'environment \"nowhere\" not found'],
-    [token.reader, assert_('1', '--policy missing'), 'policy \"missing\" not found'],
+    [token.reader, assert_('1', '--environment nowhere'), 'environment nowhere not found'],
+    [token.reader, assert_('1', '--policy missing'), 'policy missing not found'],
     [token.attester, assert_('1', '--environment prod'), 'requires a token with role read or admin'],
     [token.stranger, assert_('1', '--environment prod'), 'this token belongs to another organization'],
   ];

@@ -49,7 +49,7 @@ test('list environments, as a whole, by page and filtered', () => {
 test('get environment that is reported, or was never reported', () => {
   has(theirs(['get', 'environment', 'prod']), 'prod', 'K8S', 'N/A');
   has(theirs(['get', 'environment', 'declared']), 'declared');
-  has(theirs(['get', 'environment', 'nowhere'], { exit: 1 }), 'environment "nowhere" not found');
+  has(theirs(['get', 'environment', 'nowhere'], { exit: 1 }), 'environment nowhere not found');
   has(ours(['get', 'environment', 'prod']), 'last report');
 });
 
@@ -140,14 +140,14 @@ test('list flows, as a whole, by name and page', () => {
 test('get flow prints its template', () => {
   assert.equal(both(['get', 'flow', 'cart'], 'The cart', 'version: 1', 'name: unit').latest_state, 'INCOMPLETE');
   both(['get', 'flow', 'empty'], 'empty');
-  missing(['get', 'flow', 'nowhere'], 'flow "nowhere" not found');
+  missing(['get', 'flow', 'nowhere'], 'flow nowhere not found');
 });
 
 test('list and get trails, whose state is that of their attestations', async () => {
   has(theirs(['list', 'trails', '--flow', 'cart']), 'build-1', 'INCOMPLETE');
   has(theirs(['list', 'trails', '--flow', 'cart', '--page', '9']), 'No trails were found');
   has(theirs(['list', 'trails', '--flow', 'empty']), 'No trails were found');
-  missing(['list', 'trails', '--flow', 'nowhere'], 'flow "nowhere" not found');
+  missing(['list', 'trails', '--flow', 'nowhere'], 'flow nowhere not found');
   assert.equal(both(['get', 'trail', 'build-1', '--flow', 'cart'], 'build-1', 'INCOMPLETE', COMMIT).compliance_state, 'INCOMPLETE');
   await attestUnit(digest('b'));
   const { events } = both(['get', 'trail', 'build-1', '--flow', 'cart'], 'COMPLIANT', 'unit', 'prod');
@@ -163,7 +163,7 @@ test('list and get artifacts', () => {
   for (const options of [['--flow', 'empty'], ['--flow', 'cart', '--page', '2']]) {
     has(theirs(['list', 'artifacts', ...options]), 'No artifacts were found');
   }
-  missing(['list', 'artifacts', '--flow', 'nowhere'], 'flow "nowhere" not found');
+  missing(['list', 'artifacts', '--flow', 'nowhere'], 'flow nowhere not found');
   for (const expression of [`cart@${digest('b')}`, 'cart@bbbbb', `cart:${COMMIT}`, 'cart:ddddd']) {
     both(['get', 'artifact', expression, '--trail', 'build-1'], 'registry/cart:b', COMMIT, 'COMPLIANT', 'prod', 'Attestation unit passed');
   }
@@ -222,7 +222,7 @@ test('list and get policies', async () => {
   await send('PUT', '/policies/acme', { payload: { name: 'rules', type: 'env', description: 'All of them' }, policy_file });
   assert.equal(both(['list', 'policies'], 'rules').length, 1);
   both(['get', 'policy', 'rules'], 'rules', 'All of them', '_schema');
-  missing(['get', 'policy', 'nowhere'], 'policy "nowhere" not found');
+  missing(['get', 'policy', 'nowhere'], 'policy nowhere not found');
 });
 
 test('tag an environment and a flow', () => {
@@ -236,6 +236,6 @@ test('tag an environment and a flow', () => {
   }
   has(theirs(['list', 'environments', '--tag', 'team:shop']), 'prod');
   has(theirs(['list', 'flows']), 'team', 'shop');
-  has(tag('flow', 'nowhere', '--set', 'a=b').stderr, 'flow "nowhere" not found');
+  has(tag('flow', 'nowhere', '--set', 'a=b').stderr, 'flow nowhere not found');
   has(tag('flow', 'declared', '--set', 'a=b').stderr, 'the bootstrap file declares the flow');
 });

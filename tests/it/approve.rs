@@ -114,7 +114,7 @@ async fn approver_approves_and_withdraws_with_the_real_service() {
         run(READER, &approve(prod))
             .expect(3, &["requires a token with role approve or admin, got role read"]);
         run(APPROVER, &approve(stage)).expect(3, &["does not list this environment"]);
-        run(ADMIN, &approve("--environment prdo")).expect(4, &["environment \"prdo\" not found"]);
+        run(ADMIN, &approve("--environment prdo")).expect(4, &["environment prdo not found"]);
         let withdrawn = run(APPROVER, "approval withdraw cart 1 --comment broken -o json");
         let withdrawn: Value = serde_json::from_str(&withdrawn.expect(0, &[]).stdout).unwrap();
         assert_eq!(

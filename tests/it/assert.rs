@@ -170,7 +170,7 @@ job:1     4f9c5e0a7b3d  UNKNOWN        -
         let server = Server::start(move |_| Reply::json(200, answer.to_string()));
         run(&server, "assert environment prod").expect(code, &[]);
     }
-    let server = Server::start(|_| Reply::json(404, r#"{"message": "environment \"prod\" not found"}"#));
+    let server = Server::start(|_| Reply::json(404, r#"{"message": "environment prod not found"}"#));
     run(&server, "assert environment prod").expect(4, &["not found"]);
     run(&server, "assert environment prod#").expect(2, &["expected a number of a snapshot, #N, ~N or @TIME"]);
     run(&server, "assert environment #7").expect(2, &[]);
@@ -231,7 +231,7 @@ shop/cart:a  aaaaaaaaaaaa  UNKNOWN  COMPLIANT      -
 "
         );
         program(ATTESTER, &check).expect(3, &["requires a token with role read or admin"]);
-        program(READER, &check.replace("prod", "nowhere")).expect(4, &["environment \"nowhere\" not found"]);
+        program(READER, &check.replace("prod", "nowhere")).expect(4, &["environment nowhere not found"]);
         let unpoliced = format!("assert artifact --fingerprint {} --environment prod", digest('b'));
         let passed = program(READER, &unpoliced);
         assert!(passed.expect(0, &[]).stdout.contains("nothing was checked"), "{passed:?}");

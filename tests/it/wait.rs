@@ -29,16 +29,21 @@ fn live(running: &[(char, &str)]) -> String {
         .to_string()
 }
 
-/// A service that sends these responses in order, repeating the last. Requests with a provider get a 404.
+/// A service of the interface that sends these responses in order, repeating the last. Requests with a provider get a
+/// 404, and so does a list of environments.
 fn service_with(replies: Vec<MakeReply>) -> Server {
     let requests = AtomicUsize::new(0);
     Server::start(move |request: &Request| {
-        if request.query.contains("provider=") {
-            return Reply::json(404, r#"{"message": "no such repository"}"#);
+        if request.query.contains("provider=") || is_list_of_environments(request) {
+            return Reply::json(404, r#"{"message": "not found"}"#);
         }
         let n = requests.fetch_add(1, Relaxed);
         replies[n.min(replies.len() - 1)]()
     })
+}
+
+fn is_list_of_environments(request: &Request) -> bool {
+    request.path == "/api/v2/environments/acme"
 }
 
 type MakeReply = fn() -> Reply;
@@ -99,7 +104,32 @@ fn wait_timeout_names_missing_artifacts_and_environments() {
         .map(|(letter, environment)| format!("{} does not run in {environment}", short(letter)));
     outcome.expect(7, &["timed out after 1s 500ms", &missing.join("; ")]);
     // One request per second.
-    assert!(server.requests().iter().filter(|request| request.query.is_empty()).count() <= 2);
+    let is_poll = |request: &&Request| request.query.is_empty() && !is_list_of_environments(request);
+    assert!(server.requests().iter().filter(is_poll).count() <= 2);
+}
+
+#[test]
+fn unknown_environment_fails_at_once_unless_it_runs_an_artifact() {
+    let server = Server::start(|request| match is_list_of_environments(request) {
+        true => Reply::json(200, r#"[{"name": "dev", "type": "K8S"}, {"name": "prod"}]"#),
+        false => Reply::json(200, live(&[('a', "new")])),
+    });
+    for gone in ["", "--gone "] {
+        let outcome = run(&server, &format!("{gone}--fingerprint TWO --environment new,prd"));
+        outcome.expect(4, &["environment prd not found; did you mean prod?"]);
+        assert!(outcome.stdout.is_empty(), "{outcome:#?}");
+    }
+    run(&server, "--fingerprint TWO --environment prod --timeout 1s").expect(7, &["does not run in prod"]);
+    // An environment in the response exists.
+    server.clear_requests();
+    run(&server, "--fingerprint ONE --environment new").expect_result(&["1 artifact runs in new"]);
+    assert!(!server.requests().iter().any(is_list_of_environments));
+    // Without an answer it is not known whether the environment exists.
+    let server = Server::start(|request| match is_list_of_environments(request) {
+        true => Reply::text(503, "busy"),
+        false => Reply::json(200, live(&[])),
+    });
+    run(&server, "--gone --fingerprint ONE --environment prod --timeout 1s").expect(6, &["503"]);
 }
 
 #[test]
@@ -117,7 +147,7 @@ fn wait_retries_a_restarting_service_and_fails_on_an_unknown_repository() {
 
     let server = service_with(vec![|| Reply::json(404, r#"{"message": "no such repository"}"#)]);
     let outcome = run(&server, "--fingerprint ONE");
-    outcome.expect(4, &["no such repository", "the organization \"acme\" and the repository \"acme/cart\""]);
+    outcome.expect(4, &["no such repository", "check the name and the organization \"acme\""]);
     for (status, code, expected_text) in
         [(401, 3, "hint: check that the token from"), (403, 3, "belongs to the organization"), (400, 5, "no")]
     {

@@ -83,6 +83,11 @@ impl Error {
             if request.url.scheme() == "http" && error_causes::is_not_http(source))
     }
 
+    /// Whether there was no connection to the server.
+    pub(super) fn has_no_connection(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.is_connect())
+    }
+
     /// The class of the response's status; `None` without a response of the service. A conflict is permanent for an
     /// attestation and transient for a report.
     #[must_use]
@@ -110,6 +115,10 @@ impl Retryable for Error {
             Self::Token(error) => error.is_transient(),
             Self::UnexpectedResponse { .. } => false,
         }
+    }
+
+    fn is_unconnected(&self) -> bool {
+        self.has_no_connection()
     }
 
     fn retry_after(&self) -> Option<&str> {

@@ -51,7 +51,7 @@ impl Client {
     /// A hint about how to fix an error of a request for this resource.
     #[must_use]
     pub fn hint(&self, error: &Error, resource: Resource<'_>) -> Option<String> {
-        let Self { organization, base_url, .. } = self;
+        let Self { base_url, .. } = self;
         match error {
             error if error.is_not_http() => {
                 Some("the server does not speak plain http; is it https?".to_owned())
@@ -61,38 +61,17 @@ impl Client {
             }
             Error::Unreachable { source, .. } => {
                 let trust = "check the host name, and set --ca-file to the server's certificate authority";
-                error_causes::tls_failure(source).map(|tls| tls.hint(trust))
+                match error_causes::tls_failure(source) {
+                    Some(tls) => Some(tls.hint(trust)),
+                    None if error.has_no_connection() => {
+                        Some(format!("is the service running at {base_url}?"))
+                    }
+                    None => None,
+                }
             }
             Error::Answered { status, fields, clock_skew, .. } => match status.as_u16() {
                 401 | 403 => Some(self.authorization_hint(resource, *clock_skew)),
-                404 => {
-                    let check = format!("check the base URL {base_url}");
-                    let organization = format!("the organization \"{organization}\"");
-                    Some(match resource {
-                        Resource::Organization => format!("{check} and {organization}"),
-                        Resource::Reported(_) => format!(
-                            "check the name, the organization and the base URL {base_url}; --create (`create: true` in the file of --config) creates the environment"
-                        ),
-                        Resource::Environment(_) | Resource::Flow(_) => format!(
-                            "{check}, {organization} and the {resource}, which some services require to be created first"
-                        ),
-                        Resource::Repository(_) => format!(
-                            "{check}, {organization} and the {resource}, which exists only after an attestation names it (attest junit --repository)"
-                        ),
-                        Resource::Approval(..) | Resource::Named(..) => {
-                            format!("{check}, {organization} and the {resource}")
-                        }
-                        Resource::NewApproval(..) => format!(
-                            "{check}, {organization}, the {resource}, which exist once they are declared, attested or reported"
-                        ),
-                        Resource::Artifact(_) => format!(
-                            "{check}, {organization} and the digest; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/guides/troubleshooting.md)"
-                        ),
-                        Resource::Action(_) => format!(
-                            "{check}, {organization} and the number; `supercargo list notifications` lists the actions"
-                        ),
-                    })
-                }
+                404 => Some(self.not_found_hint(resource)),
                 413 if matches!(resource, Resource::Flow(_)) => {
                     Some("send fewer or smaller files at a time".to_owned())
                 }
@@ -104,6 +83,41 @@ impl Client {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// A hint about a resource that does not exist. The error itself has the URL.
+    #[must_use]
+    pub fn not_found_hint(&self, resource: Resource<'_>) -> String {
+        let Self { organization, base_url, .. } = self;
+        match resource {
+            Resource::Organization => {
+                format!("check the base URL {base_url} and the organization \"{organization}\"")
+            }
+            Resource::Reported(_) => format!(
+                "check the name, the organization and the base URL {base_url}; --create (`create: true` in the file of --config) creates the environment"
+            ),
+            Resource::Environment(_) => format!(
+                "`supercargo list environments` lists the environments of the organization \"{organization}\"; a new one is known once it is declared, or reported with --create"
+            ),
+            Resource::Flow(_) => format!(
+                "`supercargo list flows` lists the flows of the organization \"{organization}\"; some services require that a flow is created first"
+            ),
+            Resource::Repository(_) => format!(
+                "check the name and the organization \"{organization}\"; a repository is known once an attestation names it (attest junit --repository)"
+            ),
+            Resource::Approval(..) | Resource::Named(..) => {
+                format!("check the {resource} and the organization \"{organization}\"")
+            }
+            Resource::NewApproval(..) => format!(
+                "check the {resource}; both are known once they are declared, attested or reported in the organization \"{organization}\""
+            ),
+            Resource::Artifact(_) => format!(
+                "check the digest and the organization \"{organization}\"; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/guides/troubleshooting.md)"
+            ),
+            Resource::Action(_) => format!(
+                "check the number and the organization \"{organization}\"; `supercargo list notifications` lists the actions"
+            ),
         }
     }
 

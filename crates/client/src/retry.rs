@@ -66,6 +66,8 @@ impl<E: Retryable + 'static> RetryError<E> {
 #[derive(Debug, Clone, Copy)]
 pub struct Deadline {
     at: Instant,
+    /// Until when an operation is retried without a connection.
+    connected_by: Instant,
     backoff: Backoff,
 }
 
@@ -73,7 +75,14 @@ impl Deadline {
     /// A deadline after this duration from now.
     #[must_use]
     pub fn after(within: Duration, backoff: Backoff) -> Self {
-        Self { at: Instant::now() + within, backoff }
+        let at = Instant::now() + within;
+        Self { at, connected_by: at, backoff }
+    }
+
+    /// Gives up after this duration from now if there is no connection.
+    #[must_use]
+    pub fn connected_within(self, within: Duration) -> Self {
+        Self { connected_by: self.at.min(Instant::now() + within), ..self }
     }
 
     /// Time until the deadline.
@@ -126,6 +135,12 @@ impl Deadline {
             };
             let retry_after = failure.retry_after().and_then(|v| retry::retry_after(v, SystemTime::now()));
             let delay = self.backoff.with_retry_after(delay, retry_after);
+            if failure.is_unconnected()
+                && Instant::now() + delay >= self.connected_by
+                && self.connected_by < self.at
+            {
+                return Err(failure.into());
+            }
             if delay >= self.remaining() {
                 let retry_after = retry_after.filter(|after| *after >= self.remaining());
                 let (elapsed, last) = (start.elapsed(), Box::new(failure));

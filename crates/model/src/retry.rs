@@ -41,6 +41,11 @@ pub trait Retryable: std::error::Error {
     /// Whether a retry may succeed.
     fn is_transient(&self) -> bool;
 
+    /// Whether there was no connection: the server may not run.
+    fn is_unconnected(&self) -> bool {
+        false
+    }
+
     /// The value of the response's Retry-After header.
     fn retry_after(&self) -> Option<&str>;
 }

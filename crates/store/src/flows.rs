@@ -7,7 +7,9 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::json;
 use crate::database::row_limit::PageBudget;
-use crate::database::transaction::{execute, fetch_optional, fetch_optional_scalar, fetch_scalar, on};
+use crate::database::transaction::{
+    execute, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars, on,
+};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Timestamp};
@@ -288,6 +290,11 @@ pub(crate) async fn insert_template(
         transaction.log().row(organization, Kind::TemplateEnd, id);
     }
     Ok(id)
+}
+
+pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+    const SELECT: &str = "SELECT name FROM flows WHERE organization = $1";
+    Ok(fetch_scalars!(transaction, SELECT, organization))
 }
 
 pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {

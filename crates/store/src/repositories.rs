@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use crate::database::from_row::one_from_row;
-use crate::database::transaction::{execute, fetch_all, on};
+use crate::database::transaction::{execute, fetch_all, fetch_scalars, on};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{
@@ -64,6 +64,13 @@ pub async fn recorded_name(
     let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
     let recorded = known.into_iter().nth(index).map(|repository| repository.name);
     Ok(recorded.filter(|name| name != named.name.as_str()))
+}
+
+/// The names of the open repositories.
+pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+    const SELECT: &str =
+        "SELECT DISTINCT name FROM repositories WHERE organization = $1 AND closed_at IS NULL";
+    Ok(fetch_scalars!(transaction, SELECT, organization))
 }
 
 /// Creates a repository, or completes it. Called for each attestation that names one.

@@ -6,18 +6,20 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use clap::{ArgGroup, Args};
+use serde::Deserialize;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{ago, now, say};
+use crate::cli::read::organization;
 use crate::cli::values::{duration, interval};
 use client::wait::{ArtifactWait, RunningArtifact, UnmetArtifact, Until};
-use client::{Client, LiveArtifacts, Resource, seed};
+use client::{Client, Deadline, LiveArtifacts, Resource, RetryError, seed};
 use model::escape::Escaped;
-use model::retry::{Retryable, StatusClass, retry_after};
-use model::{EnvironmentName, Fingerprint, Provider, RepositoryName};
+use model::retry::{Backoff, Retryable, StatusClass, retry_after};
+use model::{EnvironmentName, Fingerprint, Provider, RepositoryName, did_you_mean};
 use runtime::error_causes;
 
 #[derive(Debug, Args)]
@@ -71,8 +73,19 @@ enum WaitError {
     },
     #[error("timed out after {} without a response of the service", friendly(.0))]
     NoResponse(Duration, #[source] Option<client::Error>),
+    #[error("environment {} not found{nearest}", Escaped(.environment.as_str()))]
+    UnknownEnvironment {
+        environment: EnvironmentName,
+        /// The end of the message: the environments that may be meant.
+        nearest: String,
+    },
     #[error("{} also has a repository {} with other running artifacts", .0.iter().map(Provider::as_str).collect::<Vec<_>>().join(" and "), .1)]
     Ambiguous(Vec<Provider>, RepositoryName),
+}
+
+#[derive(Debug, Deserialize)]
+struct ListedEnvironment {
+    name: String,
 }
 
 impl Wait {
@@ -91,6 +104,9 @@ impl Wait {
                     failed = None;
                     let is_first = waiting.missing().is_none();
                     let running: Vec<_> = live.running().collect();
+                    if is_first {
+                        self.check_environments(&client, &running, left()).await?;
+                    }
                     let has_changed = waiting.update(&running);
                     if is_first && (self.gone || !waiting.is_complete()) {
                         let others = self.other_providers(&client, &running, left()).await;
@@ -132,6 +148,45 @@ impl Wait {
 
     async fn request(&self, client: &Client) -> Result<LiveArtifacts, client::Error> {
         client.live_artifacts(&self.repository, self.provider.as_ref()).await.map(|live| live.value)
+    }
+
+    /// Fails if the service lists its environments, and not all of these. An environment that runs an artifact of the
+    /// repository exists.
+    async fn check_environments(
+        &self,
+        client: &Client,
+        running: &[RunningArtifact<'_>],
+        within: Duration,
+    ) -> Result<(), Failure> {
+        let runs = |name: &&EnvironmentName| {
+            running.iter().any(|artifact| artifact.environment == Some(name.as_str()))
+        };
+        let unseen: Vec<_> = self.environment.iter().filter(|name| !runs(name)).collect();
+        if unseen.is_empty() {
+            return Ok(());
+        }
+        let operation = organization(&["environments"]);
+        let list = async || client.get::<Vec<ListedEnvironment>>(&operation).await;
+        let deadline = Deadline::after(within, Backoff::default());
+        let known = match deadline.retry("listing the environments", list).await {
+            Ok(known) => known,
+            // The interface has no such list.
+            Err(RetryError::Permanent(error)) => {
+                tracing::debug!("{}", error_causes::describe(&*error));
+                return Ok(());
+            }
+            Err(error) => return Err(Failure::request(client, operation.about, error)),
+        };
+        let known: Vec<_> = known.iter().map(|environment| environment.name.as_str()).collect();
+        match unseen.into_iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(unknown) => {
+                let nearest = did_you_mean(unknown.as_str(), known);
+                let hint = client.not_found_hint(Resource::Environment(unknown.as_str()));
+                let error = WaitError::UnknownEnvironment { environment: unknown.clone(), nearest };
+                Err(Failure::new(error, Some(hint), Exit::NotFound))
+            }
+        }
     }
 
     /// Other providers with a repository of this name and running artifacts that the response did not contain.

@@ -25,6 +25,9 @@ pub(crate) struct Common {
     pub(crate) requests: Requests,
 }
 
+/// Without a connection, a command gives up after this duration: someone waits for its output.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Options of requests.
 #[derive(Debug, Args)]
 pub(crate) struct Requests {
@@ -82,6 +85,17 @@ impl Requests {
         self.read(client, operation.about, async || client.get(operation).await).await
     }
 
+    /// As [`Self::get`], in a pipeline, which waits for a service that is starting.
+    pub(crate) async fn get_in_pipeline<T: DeserializeOwned>(
+        &self,
+        client: &Client,
+        operation: &Operation<'_>,
+    ) -> Result<T, Failure> {
+        let what = format!("reading the {}", operation.about);
+        let read = self.deadline().retry(&what, async || client.get(operation).await).await;
+        read.map_err(|error| Failure::request(client, operation.about, error))
+    }
+
     /// Reads a resource and retries transient failures until the timeout.
     pub(super) async fn read<T>(
         &self,
@@ -100,8 +114,12 @@ impl Requests {
         about: Resource<'_>,
         send: impl AsyncFn() -> Result<T, client::Error>,
     ) -> Result<T, Failure> {
-        let deadline = Deadline::after(self.timeout, Backoff::default());
+        let deadline = self.deadline().connected_within(CONNECTED_WITHIN);
         deadline.retry(what, send).await.map_err(|error| Failure::request(client, about, error))
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.timeout, Backoff::default())
     }
 }
 
@@ -112,7 +130,7 @@ pub(crate) fn organization(path: &[&str]) -> Operation<'static> {
 
 /// An operation on an environment that exists already.
 pub(super) fn environment<'a>(name: &'a EnvironmentName, path: &[&str]) -> Operation<'a> {
-    Operation::new(Resource::Named("environment", name.as_str()), path)
+    Operation::new(Resource::Environment(name.as_str()), path)
 }
 
 /// Logs why a list may be incomplete.

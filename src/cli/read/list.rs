@@ -343,7 +343,7 @@ impl List {
             ListResource::Artifacts { flow, repository, pages } => {
                 // The arguments require one of them.
                 let about = match (flow, repository) {
-                    (Some(flow), _) => Resource::Named("flow", flow.as_str()),
+                    (Some(flow), _) => Resource::Flow(flow.as_str()),
                     (None, Some(name)) => Resource::Repository(name.as_str()),
                     (None, None) => Resource::Organization,
                 };

@@ -205,7 +205,7 @@ fn attestation_without_an_artifact_is_warned_about() {
 fn error_status_has_an_exit_code_and_transient_errors_are_retried() {
     for (status, code, expected_text) in [
         (401, 3, "hint: check that the token from"),
-        (404, 4, "the flow \"cart\", which some services require to be created first"),
+        (404, 4, "some services require that a flow is created first"),
         (413, 5, "hint: send fewer or smaller files"),
         (422, 5, "422 Unprocessable Entity"),
         (302, 6, "redirect to an unknown location"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::guard::{self, Evaluating};
-use crate::engine::not_found::require_flow;
+use crate::engine::not_found::{require_environment, require_flow};
 use crate::http::problem::Problem;
 use crate::identity::access::Caller;
 use model::{
@@ -57,10 +57,8 @@ pub(crate) async fn approve(
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     require_flow(transaction, organization, flow).await?;
-    if let Some(name) = environment
-        && !store::environments::exists(transaction, organization, name.as_str()).await?
-    {
-        return Err(Problem::not_found(format!("environment \"{name}\" not found")));
+    if let Some(name) = environment {
+        require_environment(transaction, organization, name.as_str()).await?;
     }
     let now = app.site.now();
     let NewApproval { description, commits, user_data, decision } = new;

@@ -97,8 +97,10 @@ pub(crate) async fn environment(
     organization: &str,
     name: &EnvironmentName,
 ) -> Result<EnvironmentOverview, Problem> {
-    let environment = store::environments::overview(transaction, organization, name.as_str()).await?;
-    environment.ok_or_else(|| not_found::environment(name.as_str()))
+    match store::environments::overview(transaction, organization, name.as_str()).await? {
+        Some(environment) => Ok(environment),
+        None => Err(not_found::environment(transaction, organization, name.as_str()).await),
+    }
 }
 
 /// The reason why a snapshot is not available.

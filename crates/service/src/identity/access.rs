@@ -44,6 +44,10 @@ impl Caller {
         Self { display_name: name.clone(), name, token: sha256, role, scope, can_create }
     }
 
+    pub(crate) fn may(&self, operation: Operation<'_>) -> bool {
+        self.role.permits(&self.scope, operation).is_ok()
+    }
+
     /// Authorizes an approval in a flow for an environment, or for all.
     pub(crate) fn authorize_approval(
         &self,

@@ -18,7 +18,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::{Json, Micros};
 use crate::database::from_row::all_from_rows;
-use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar, on};
+use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar, fetch_scalars, on};
 use crate::{Error, Transaction};
 use model::Timestamp;
 use model::reason::Reason;
@@ -183,6 +183,11 @@ pub async fn events_per_hour(
     let rows: Vec<(Uuid, i64, i64)> =
         fetch_for_all!(transaction, SELECT, environments, since, since, organization);
     Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
+}
+
+pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+    const SELECT: &str = "SELECT name FROM environments WHERE organization = $1";
+    Ok(fetch_scalars!(transaction, SELECT, organization))
 }
 
 pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {

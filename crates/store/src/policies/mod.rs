@@ -163,6 +163,12 @@ pub async fn environments_that_need_trails(
 }
 
 /// The current version of a policy.
+pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+    const SELECT: &str =
+        "SELECT DISTINCT name FROM policy_versions WHERE organization = $1 AND closed_at IS NULL";
+    Ok(fetch_scalars!(transaction, SELECT, organization))
+}
+
 pub async fn current(
     transaction: &mut Transaction,
     organization: &str,

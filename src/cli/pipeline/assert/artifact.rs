@@ -5,11 +5,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cli::connection::ServiceOptions;
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::read::Format::{Compliant, Digest, Text};
 use crate::cli::read::{Column, Common, Objects, at, client, items, reason_text, table, text};
-use client::{Operation, Parsed, Resource};
+use client::{Client, Operation, Parsed, Resource};
 use model::{EnvironmentName, FlowName, PolicyName};
 
 #[derive(Debug, Args)]
@@ -80,7 +80,14 @@ impl Artifact {
                 .with("environment_name", &self.environment)
                 .with("policy_name", &self.policy)
                 .with("flow_name", &self.flow);
-            let answer: Parsed<Assertion> = self.common.requests.get(&client, &operation).await?;
+            let answer = self.common.requests.get_in_pipeline(&client, &operation).await;
+            let answer: Parsed<Assertion> = match answer {
+                Err(failure) if failure.exit() == Exit::Rejected => {
+                    return Err(self.unknown_name(&client).await.unwrap_or(failure));
+                }
+                Err(failure) => return Err(failure),
+                Ok(answer) => answer,
+            };
             rows.extend(self.rows(&answer).into_iter().map(|(check, is_compliant, reason)| {
                 json!({"artifact": artifact, "check": check, "is_compliant": is_compliant, "reason": reason})
             }));
@@ -91,6 +98,26 @@ impl Artifact {
         }
         self.common.output.print(&Value::from(answers), || table(CHECKS, &rows))?;
         if failed.is_empty() { Ok(()) } else { Err(Failure::not_compliant(failed.join(", "))) }
+    }
+
+    /// The failure to find the environment or a policy. The operation itself has no 404 for them, which would mean an
+    /// unknown artifact.
+    async fn unknown_name(&self, client: &Client) -> Option<Failure> {
+        let environment = self.environment.iter().map(EnvironmentName::as_str);
+        let environment =
+            environment.map(|name| Operation::new(Resource::Environment(name), &["environments", name]));
+        let policies = self.policy.iter().map(PolicyName::as_str);
+        let policies =
+            policies.map(|name| Operation::new(Resource::Named("policy", name), &["policies", name]));
+        for operation in environment.chain(policies) {
+            let found: Result<Value, _> = self.common.requests.get(client, &operation).await;
+            if let Err(failure) = found
+                && failure.exit() == Exit::NotFound
+            {
+                return Some(failure);
+            }
+        }
+        None
     }
 
     fn lacks_policy(&self, answer: &Assertion) -> bool {

@@ -51,7 +51,8 @@ impl Environment {
         let name = environment.as_str();
         let operation =
             Operation::new(Resource::Environment(name), &["snapshots", name, &expression.to_string()]);
-        let Parsed { value, raw }: Parsed<Assertion> = self.common.requests.get(&client, &operation).await?;
+        let Parsed { value, raw }: Parsed<Assertion> =
+            self.common.requests.get_in_pipeline(&client, &operation).await?;
         let artifacts = value.artifacts.unwrap_or_default().0;
         let failing = artifacts.iter().filter(|artifact| at(artifact, "/compliant") != true);
         self.common.output.print(&raw, || table(FAILING, failing))?;

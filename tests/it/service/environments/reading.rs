@@ -112,7 +112,7 @@ async fn snapshot_is_found_by_number_distance_and_time(database: Database) {
         ("prod/~9", 404, "snapshot ~9 is number -6: 9 before 3"),
         ("prod/@2020-01-01", 404, "No data: the first report was received at"),
         ("prod/@2999-01-01", 404, "in the future"),
-        ("nowhere/-1", 404, "environment \"nowhere\" not found"),
+        ("nowhere/-1", 404, "environment nowhere not found"),
         ("prod/%23", 400, ""),
         ("prod/@soon", 400, ""),
     ] {

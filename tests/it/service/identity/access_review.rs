@@ -89,7 +89,7 @@ async fn review_is_a_page_and_a_command_for_admins(database: Database) {
     let command = supercargo().args(["get", "access-review", "none"]).args(["--base-url", &service.base]);
     let command = command.args(["--org", "acme"]).env("SUPERCARGO_TOKEN", ADMIN);
     let outcome = tokio::task::spawn_blocking(|| command.run()).await.unwrap();
-    assert!(outcome.stderr.contains("environment \"none\" not found"), "{outcome:#?}");
+    assert!(outcome.stderr.contains("environment none not found"), "{outcome:#?}");
 }
 
 crate::service::on_both!(

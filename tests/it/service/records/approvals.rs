@@ -140,8 +140,8 @@ async fn invalid_request_names_the_parameter(database: Database) {
             &format!("/approvals/acme/cart/{}", i64::MIN),
             "approval -9223372036854775808 of flow \"cart\" not found",
         ),
-        ("/approvals/acme/web/1", "flow \"web\" not found"),
-        (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "flow \"web\" not found"),
+        ("/approvals/acme/web/1", "flow web not found"),
+        (&format!("/artifacts/acme/web/{}/approvals", digest('a')), "flow web not found"),
         ("/actions/acme/1", "action 1 not found"),
     ] {
         let response = service.get(READER, path).await.expect(404);

@@ -104,7 +104,7 @@ async fn flows_are_listed_by_name_and_page(database: Database) {
     let cart = service.read("/flows/acme/cart").await;
     let changed_at = &service.read("/trails/acme").await["data"][0]["last_modified_at"];
     assert_fields(&cart, &json!({"latest_state": "NON-COMPLIANT", "latest_activity_at": changed_at}));
-    let message = "flow \"nowhere\" not found";
+    let message = "flow nowhere not found";
     assert_missing(&service, &[("/flows/acme/nowhere", message), ("/flows/acme/template_file", "not found")])
         .await;
     for (query, parameter) in
@@ -170,8 +170,8 @@ async fn trail_is_read_with_state_and_events(database: Database) {
         &service,
         &[
             ("/trails/acme/cart/nowhere", "trail \"nowhere\" of flow \"cart\" not found"),
-            ("/trails/acme/nowhere/t", "flow \"nowhere\" not found"),
-            ("/trails/acme?flow=nowhere", "flow \"nowhere\" not found"),
+            ("/trails/acme/nowhere/t", "flow nowhere not found"),
+            ("/trails/acme?flow=nowhere", "flow nowhere not found"),
         ],
     )
     .await;
@@ -243,8 +243,8 @@ async fn artifacts_are_listed_by_flow_and_repository(database: Database) {
     assert_missing(
         &service,
         &[
-            ("/artifacts/acme?flow_name=nowhere", "flow \"nowhere\" not found"),
-            ("/artifacts/acme?repo_name=nowhere", "repository \"nowhere\" not found"),
+            ("/artifacts/acme?flow_name=nowhere", "flow nowhere not found"),
+            ("/artifacts/acme?repo_name=nowhere", "repository nowhere not found"),
         ],
     )
     .await;
@@ -305,13 +305,13 @@ async fn artifact_is_read_by_fingerprint_and_commit(database: Database) {
         &[
             (&missing, "not found in flow \"cart\""),
             (&in_trail, "not found in trail \"build-3\" of flow \"cart\""),
-            (&missing.replace("cart", "nowhere"), "flow \"nowhere\" not found"),
+            (&missing.replace("cart", "nowhere"), "flow nowhere not found"),
             (
                 "/artifacts/acme/cart/commit_sha/01234567",
                 "an artifact of commit \"01234567\" not found in flow \"cart\"",
             ),
             (&format!("{path}?trail=nowhere"), "trail \"nowhere\" of flow \"cart\" not found"),
-            ("/artifacts/acme/nowhere/commit_sha/01234567", "flow \"nowhere\" not found"),
+            ("/artifacts/acme/nowhere/commit_sha/01234567", "flow nowhere not found"),
         ],
     )
     .await;
@@ -497,8 +497,8 @@ async fn attestations_are_read_by_name_and_identifier(database: Database) {
         &[
             ("/attestations/acme/cart/trail/nowhere/unit", "trail \"nowhere\" of flow \"cart\" not found"),
             ("/attestations/acme/cart/trail/nowhere/junit", "trail \"nowhere\" of flow \"cart\" not found"),
-            ("/attestations/acme/nowhere/trail/t/unit", "flow \"nowhere\" not found"),
-            (&(of_artifact.replace("cart", "nowhere") + "/unit"), "flow \"nowhere\" not found"),
+            ("/attestations/acme/nowhere/trail/t/unit", "flow nowhere not found"),
+            (&(of_artifact.replace("cart", "nowhere") + "/unit"), "flow nowhere not found"),
         ],
     )
     .await;

@@ -156,7 +156,7 @@ async fn statement_that_cannot_be_made_is_explained(database: Database) {
     program(READER, "prod#1").await.expect(4, &["the service signs no statements", "serve --signing-key"]);
     program(READER, "prod").await.expect(4, &["no artifact ran in environment \"prod\" at "]);
     program(READER, "prod#7").await.expect(4, &["it has 2 snapshots"]);
-    program(READER, "nowhere").await.expect(4, &["environment \"nowhere\" not found"]);
+    program(READER, "nowhere").await.expect(4, &["environment nowhere not found"]);
     for token in [ATTESTER, REPORTER, STRANGER] {
         program(token, "prod").await.expect(3, &["403 Forbidden"]);
     }

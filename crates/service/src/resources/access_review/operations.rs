@@ -30,7 +30,13 @@ pub(crate) async fn review_access(
     let environment: EnvironmentName = Problem::parse("env_name", &environment)?;
     Parameters::read(&uri, &[])?;
     let review = read(&site, &organization, &environment).await?;
-    review.map(axum::Json).ok_or_else(|| not_found::environment(environment.as_str()))
+    match review {
+        Some(review) => Ok(axum::Json(review)),
+        None => {
+            Err(not_found::environment(&mut site.store.read().await?, &organization, environment.as_str())
+                .await)
+        }
+    }
 }
 
 /// Reads and reviews an environment; `None` if it does not exist.

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::declared::{check_limit, declared};
 use crate::engine::guard::Evaluating;
+use crate::engine::not_found;
 use crate::http::form::Form;
 use crate::http::json::{self, Contents, Sent};
 use crate::http::parameters::Parameters;
@@ -208,10 +209,11 @@ async fn find(
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let found = store::flows::list(&mut transaction, organization, FlowFilter::Name(name.as_str()), None)
-        .await?
-        .pop();
-    let mut flow = found.ok_or_else(|| Problem::not_found(format!("flow \"{name}\" not found")))?;
+    let mut found =
+        store::flows::list(&mut transaction, organization, FlowFilter::Name(name.as_str()), None).await?;
+    let Some(mut flow) = found.pop() else {
+        return Err(not_found::flow(&mut transaction, organization, &name).await);
+    };
     flow.last_deployment_at =
         store::artifacts::flows::last_deployment(&mut transaction, organization, name.as_str()).await?;
     Ok(axum::Json(flow))

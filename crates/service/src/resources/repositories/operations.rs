@@ -6,6 +6,7 @@ use axum::http::Uri;
 use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::guard::Evaluating;
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Administer, Admitted, Caller};
@@ -83,11 +84,12 @@ async fn set_closed(
     )
     .await?
     {
-        let at = at_provider(provider.as_ref());
-        let hint = if provider.is_none() { " without a provider: set `provider`, if it has one" } else { "" };
-        return Err(Problem::not_found(format!(
-            "repository \"{name}\"{at} not found: no attestation names it{hint}"
-        )));
+        let why = match provider {
+            None => ": no attestation names it without a provider: set `provider`, if it has one",
+            Some(_) => ": no attestation names it",
+        };
+        let (name, provider) = (name.as_str(), provider.as_ref());
+        return Err(not_found::repository(transaction, organization, name, provider, why).await);
     }
     let audit = Audit::from_caller(caller, organization, || {
         let change = if is_closed { "closed" } else { "reopened" };

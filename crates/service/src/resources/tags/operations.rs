@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
+use crate::engine::not_found;
 use crate::http::json::{Contents, Sent};
 use crate::http::openapi::nullable_tags;
 use crate::http::problem::{ErrorBody, Problem};
@@ -52,9 +53,7 @@ pub(crate) async fn tag_environment(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    if !store::environments::exists(&mut evaluating.transaction, &organization, name.as_str()).await? {
-        return Err(Problem::not_found(format!("environment \"{name}\" not found")));
-    }
+    not_found::require_environment(&mut evaluating.transaction, &organization, name.as_str()).await?;
     change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await
 }
 
@@ -76,7 +75,7 @@ pub(crate) async fn tag_flow(
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     match store::flows::get(&mut evaluating.transaction, &organization, name.as_str()).await? {
-        None => return Err(Problem::not_found(format!("flow \"{name}\" not found"))),
+        None => return Err(not_found::flow(&mut evaluating.transaction, &organization, &name).await),
         Some(stored) if stored.is_declared => return Err(declared("flow", &name)),
         Some(_) => {}
     }

@@ -147,8 +147,8 @@ async fn approval_form_is_checked_like_an_operation(database: Database) {
     // An admin may approve everywhere; unknown names are explained.
     let mut admin = Browser::signed_in(&service, ADMIN).await;
     for (fields, message) in [
-        (fields("none", "prod"), "flow &quot;none&quot; not found"),
-        (fields("cart", "none"), "environment &quot;none&quot; not found"),
+        (fields("none", "prod"), "flow none not found"),
+        (fields("cart", "none"), "environment none not found"),
     ] {
         let refused = admin.post(&path(), &service.base, &fields).await;
         assert_eq!(refused.status, 400);

@@ -63,9 +63,7 @@ pub(crate) async fn allow_artifact(
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
-    if !store::environments::exists(transaction, &organization, name).await? {
-        return Err(not_found::environment(name));
-    }
+    not_found::require_environment(transaction, &organization, name).await?;
     let open = store::approvals::allow_list::get(transaction, &organization, name, artifact).await?;
     if open.as_ref().is_some_and(|open| open.is_declared) {
         return Err(declared("allow-list entry", artifact));

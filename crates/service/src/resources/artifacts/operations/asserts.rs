@@ -13,6 +13,7 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
@@ -173,8 +174,8 @@ pub(crate) async fn assert_artifact(
     let artifact: Fingerprint = Problem::parse("fingerprint", &fingerprint)?;
     let parameters = Parameters::read_with_lists(&uri, &[ENVIRONMENT, FLOW], &[POLICY])?;
     let environment: Option<EnvironmentName> = parameters.parsed(ENVIRONMENT)?;
-    let flow: Option<FlowName> = parameters.parsed(FLOW)?;
-    let flow = flow.as_ref().map(FlowName::as_str);
+    let only_flow: Option<FlowName> = parameters.parsed(FLOW)?;
+    let flow = only_flow.as_ref().map(FlowName::as_str);
     let names = parameters.all(POLICY);
     let scope = scope(environment.as_ref(), names)?;
 
@@ -189,7 +190,9 @@ pub(crate) async fn assert_artifact(
         policies =
             site.policies.of(&mut transaction, &organization, [name]).await?.remove(name).unwrap_or_default();
         if policies.is_empty() && !store::environments::exists(&mut transaction, &organization, name).await? {
-            return Err(Problem::field(ENVIRONMENT, &format!("environment \"{name}\" not found")));
+            let nearest =
+                not_found::nearest_environments(&mut transaction, &organization, name, |_| true).await?;
+            return Err(Problem::field(ENVIRONMENT, &not_found::unknown_environment(name, &nearest)));
         }
         let mut lists = evidence::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
@@ -199,8 +202,12 @@ pub(crate) async fn assert_artifact(
     }
     for name in names {
         let name: PolicyName = Problem::parse(POLICY, name)?;
-        let policy = site.policies.current(&mut transaction, &organization, name.as_str()).await?;
-        policies.push(policy.ok_or_else(|| Problem::field(POLICY, &format!("policy \"{name}\" not found")))?);
+        let Some(policy) = site.policies.current(&mut transaction, &organization, name.as_str()).await?
+        else {
+            let unknown = not_found::unknown_policy(&mut transaction, &organization, name.as_str()).await?;
+            return Err(Problem::field(POLICY, &unknown));
+        };
+        policies.push(policy);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
     let mut evidence = evidence::read(&mut transaction, &organization, &wanted, &needs).await?;
@@ -221,14 +228,17 @@ pub(crate) async fn assert_artifact(
         let names = store::artifacts::image_names(&mut transaction, &organization, artifact).await?.listed;
         known = names.into_iter().next().map(|name| ReportedArtifact { name, ..ReportedArtifact::default() });
     }
-    drop(transaction);
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
     if !is_in_flow && (by_flow || known.is_none() && !is_named) {
+        if let Some(flow) = &only_flow {
+            not_found::require_flow(&mut transaction, &organization, flow).await?;
+        }
         let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
         return Err(Problem::not_found(format!(
             "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
         )));
     }
+    drop(transaction);
 
     let known = known.unwrap_or_default();
     let requirements =

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 
+use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
 use model::{
     Embedded, EmbeddedEnvironment, Link, LiveArtifact, LiveArtifacts, Provider, RepositoryName, Timestamp,
-    at_provider,
 };
 use store::artifacts::live::{LiveEnvironment, Repository};
 
@@ -41,7 +41,12 @@ pub(crate) async fn live_artifacts(
     let mut transaction = site.store.read().await?;
     let repositories =
         store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
-    let repository = select(&repositories, &name, provider.as_ref())?;
+    let Some(repository) = select(&repositories, provider.as_ref())? else {
+        let (name, why) = (name.as_str(), ": no attestation names it, or it is closed");
+        return Err(
+            not_found::repository(&mut transaction, &organization, name, provider.as_ref(), why).await
+        );
+    };
     let running = store::artifacts::live::list(&mut transaction, &organization, repository.id).await?;
     let fingerprints = running.iter().map(|running| running.fingerprint).collect();
     let conflicts =
@@ -86,29 +91,23 @@ pub(crate) async fn live_artifacts(
     Ok(axum::Json(LiveArtifacts { live_artifacts, links, embedded }))
 }
 
-/// The repository with this name, and this provider if artifacts were built from several.
+/// The repository of this provider if artifacts were built from several; `None` if there is none.
 fn select<'a>(
     repositories: &'a [Repository],
-    name: &RepositoryName,
     provider: Option<&Provider>,
-) -> Result<&'a Repository, Problem> {
+) -> Result<Option<&'a Repository>, Problem> {
     let selected: Vec<_> = repositories
         .iter()
         .filter(|repository| provider.is_none_or(|provider| repository.known.is_selected_by(provider)))
         .collect();
     let origins: Vec<_> = selected.iter().copied().filter(|repository| repository.is_origin).collect();
     match (origins.as_slice(), selected.as_slice()) {
-        ([only], _) | ([], [only, ..]) => Ok(only),
-        ([], []) => {
-            let at = at_provider(provider);
-            Err(Problem::not_found(format!(
-                "repository \"{name}\"{at} not found: no attestation names it, or it is closed"
-            )))
-        }
+        ([only], _) | ([], [only, ..]) => Ok(Some(only)),
+        ([], []) => Ok(None),
         // A repository without a provider can only be requested without one.
         (several, _) => {
             let bare = several.iter().find(|repository| repository.known.key.is_empty());
-            bare.copied().filter(|_| provider.is_none()).ok_or_else(|| {
+            bare.copied().filter(|_| provider.is_none()).map(Some).ok_or_else(|| {
                 let selectors =
                     several.iter().filter_map(|repository| provider_of(repository, several.iter().copied()));
                 let selectors: Vec<_> = selectors.map(|selector| selector.as_str().to_owned()).collect();

@@ -74,7 +74,8 @@ pub(crate) async fn list_artifacts(
             let repositories =
                 store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
             if repositories.is_empty() {
-                return Err(Problem::not_found(format!("repository \"{name}\" not found")));
+                let name = name.as_str();
+                return Err(not_found::repository(&mut transaction, &organization, name, None, "").await);
             }
             let ids: Vec<_> = repositories.iter().map(|repository| repository.id).collect();
             store::artifacts::flows::built_from(&mut transaction, &organization, &ids, page).await?

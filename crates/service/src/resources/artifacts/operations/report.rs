@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::guard::{self, Evaluating};
+use crate::engine::not_found;
 use crate::engine::origin;
 use crate::engine::repeated::{self, KeyedRequest};
 use crate::http::json;
@@ -62,7 +63,7 @@ pub(crate) async fn report_artifact(
         return Ok(recorded());
     }
     if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
-        return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
+        return Err(not_found::flow_to_attest(transaction, &organization, &flow, &caller).await);
     }
     let trail = match &sent.trail_name {
         None => None,

@@ -29,7 +29,12 @@ pub(crate) async fn list_agents(
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     Parameters::read(&uri, &[])?;
     let agents = read(&site, &organization, name.as_str()).await?;
-    agents.map(axum::Json).ok_or_else(|| not_found::environment(name.as_str()))
+    match agents {
+        Some(agents) => Ok(axum::Json(agents)),
+        None => {
+            Err(not_found::environment(&mut site.store.read().await?, &organization, name.as_str()).await)
+        }
+    }
 }
 
 /// The agents of an environment; `None` if it does not exist.

@@ -9,13 +9,13 @@ use axum::http::Uri;
 use serde::Serialize;
 use sqlx::types::Uuid;
 
+use crate::engine::not_found;
 use crate::engine::selected_snapshot::environment;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::http::snapshot_interval::{EventsLimit, Interval};
 use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
-use model::escape::Escaped;
 use model::reason::Reason;
 use model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger, decoded_name, pluralize};
 use rules::compliance::Compliance;
@@ -232,7 +232,7 @@ async fn artifacts_of_repositories(
         let repositories =
             store::artifacts::live::repositories(transaction, organization, &decoded_name(name)).await?;
         if repositories.is_empty() {
-            return Err(Problem::not_found(format!("repository \"{}\" not found", Escaped(name))));
+            return Err(not_found::repository(transaction, organization, name, None, "").await);
         }
         for repository in repositories {
             let built =

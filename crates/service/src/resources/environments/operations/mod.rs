@@ -21,6 +21,7 @@ use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read, ReadEnvironment};
 use crate::site::Site;
+use model::access::Operation;
 use model::{EnvironmentName, Timestamp};
 use rules::compliance::Compliance;
 use store::environments::EnvironmentOverview;
@@ -184,13 +185,20 @@ pub(crate) async fn list_environments(
 )]
 pub(crate) async fn get_environment(
     State(site): State<Site>,
-    Admitted { organization, rest: name, .. }: Admitted<ReadEnvironment, String>,
+    Admitted { organization, rest: name, caller, .. }: Admitted<ReadEnvironment, String>,
     uri: Uri,
 ) -> Result<axum::Json<Environment>, Problem> {
     let name: EnvironmentName = Problem::parse("env_name", &name)?;
     Parameters::read(&uri, &[])?;
     let environment = environments(&site, &organization, Some(name.as_str())).await?.pop();
-    environment.map(axum::Json).ok_or_else(|| not_found::environment(name.as_str()))
+    if let Some(environment) = environment {
+        return Ok(axum::Json(environment));
+    }
+    let may_read = |name: &str| caller.may(Operation::ReadEnvironment(name));
+    let mut transaction = site.store.read().await?;
+    let name = name.as_str();
+    let nearest = not_found::nearest_environments(&mut transaction, &organization, name, may_read).await?;
+    Err(Problem::not_found(not_found::unknown_environment(name, &nearest)))
 }
 
 /// The environments of an organization; of this name, if there is one.

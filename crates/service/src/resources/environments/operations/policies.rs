@@ -142,11 +142,11 @@ impl<'a> AttachmentChange<'a> {
             .await?
             .is_none()
         {
-            return Err(not_found::environment(name));
+            return Err(not_found::environment(transaction, organization, name).await);
         }
         for name in &names {
             if store::policies::current(transaction, organization, name).await?.is_none() {
-                return Err(Problem::not_found(format!("policy \"{name}\" not found")));
+                return Err(not_found::policy(transaction, organization, name).await);
             }
         }
         let attached = store::policies::attachments(transaction, organization, Some(name), None).await?;

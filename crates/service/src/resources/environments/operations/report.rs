@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::declared::check_limit;
 use crate::engine::guard::{Coverage, Evaluating, MAX_CLOCK_DIFFERENCE, Subject};
+use crate::engine::not_found;
 use crate::http::blocking::compute;
 use crate::http::body;
 use crate::http::json;
@@ -19,9 +20,8 @@ use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Caller, Report};
 use model::access::Operation;
-use model::escape::Escaped;
 use model::reporter::{CLUSTER_HEADER, EXCLUDED_HEADER, Sender};
-use model::{EnvironmentName, Fingerprint, Timestamp, did_you_mean, pluralize};
+use model::{EnvironmentName, Fingerprint, Timestamp, pluralize};
 use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, RunningArtifact, Verdict};
 use rules::notification::{Cause, CauseKind};
 use rules::snapshot::change::{self, ArtifactChanges};
@@ -328,11 +328,10 @@ async fn create_environment(
     let ReportedEnvironment { organization, name, if_unknown } = to;
     let permitted = caller.role.permits_creation(caller.can_create);
     if permitted.is_err() || if_unknown == IfUnknown::Reject {
-        let known = store::environments::places(transaction, organization).await?;
-        let may_read = |name| caller.role.permits(&caller.scope, Operation::ReadEnvironment(name)).is_ok();
-        let known = known.iter().map(|known| known.name.as_str()).filter(|name| may_read(name));
+        let may_read = |name: &str| caller.may(Operation::ReadEnvironment(name));
         let name = name.as_str();
-        let message = format!("environment {} not found{}", Escaped(name), did_you_mean(name, known));
+        let nearest = not_found::nearest_environments(transaction, organization, name, may_read).await?;
+        let message = not_found::unknown_environment(name, &nearest);
         return Err(match permitted {
             Ok(()) => Problem::not_found(message),
             Err(denial) => Problem::forbidden(&format!("{message} ({denial})")),

@@ -8,6 +8,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
+use crate::engine::not_found;
 use crate::engine::selected_snapshot;
 use crate::http::blocking::compute;
 use crate::http::json::{Contents, Sent};
@@ -104,8 +105,11 @@ pub(crate) async fn check_policy(
     let mut version = 1;
     if let Some(replaced) = replaced {
         let current = store::policies::current(&mut transaction, &organization, replaced).await?;
-        let unknown = || Problem::field("policy_name", &format!("policy \"{replaced}\" not found"));
-        version = current.ok_or_else(unknown)?.version + 1;
+        let Some(current) = current else {
+            let unknown = not_found::unknown_policy(&mut transaction, &organization, replaced).await?;
+            return Err(Problem::field("policy_name", &unknown));
+        };
+        version = current.version + 1;
     }
     let version = PolicyVersion { name: replaced.unwrap_or(UNNAMED).to_owned(), version };
     let candidate =

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::declared::declared;
 use crate::engine::guard::Evaluating;
+use crate::engine::not_found;
 use crate::engine::queue;
 use crate::http::form::{Form, Parts};
 use crate::http::json;
@@ -198,7 +199,9 @@ pub(crate) async fn get_policy_named_check(
 }
 
 async fn find(site: &Site, organization: &str, name: &str) -> Result<axum::Json<PolicySummary>, Problem> {
-    let policy = store::policies::summaries::get(&mut site.store.read().await?, organization, name).await?;
-    let policy = policy.ok_or_else(|| Problem::not_found(format!("policy \"{name}\" not found")))?;
-    Ok(axum::Json(policy))
+    let mut transaction = site.store.read().await?;
+    match store::policies::summaries::get(&mut transaction, organization, name).await? {
+        Some(policy) => Ok(axum::Json(policy)),
+        None => Err(not_found::policy(&mut transaction, organization, name).await),
+    }
 }

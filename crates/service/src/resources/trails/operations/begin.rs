@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::engine::audit::Audit;
 use crate::engine::declared::{check_limit, declared};
 use crate::engine::guard::{self, Evaluating};
+use crate::engine::not_found;
 use crate::engine::origin;
 use crate::http::form::Form;
 use crate::http::json;
@@ -79,7 +80,7 @@ pub(crate) async fn begin_trail(
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let transaction = &mut evaluating.transaction;
     let Some(stored_flow) = store::flows::get(transaction, &organization, flow.as_str()).await? else {
-        return Err(Problem::not_found(format!("flow \"{flow}\" not found: create the flow first")));
+        return Err(not_found::flow_to_attest(transaction, &organization, &flow, &caller).await);
     };
     if own_template.is_some() && stored_flow.is_declared && stored_flow.has_template {
         return Err(declared("template of the flow", &flow));
