@@ -93,17 +93,15 @@ impl Case {
         let mut case = Self::default();
         for attribute in attributes(element) {
             let (key, value) = attribute?;
-            match key {
+            match key.to_ascii_lowercase().as_str() {
                 "time" => case.duration = seconds(&value),
                 "name" => case.name = value.into_owned(),
                 "classname" => case.class = value.into_owned(),
                 "flaky" => case.marks.is_flaky |= is_set(&value),
                 "rerun" | "retry" => case.marks.is_rerun |= is_set(&value),
-                _ if key.eq_ignore_ascii_case("success") => case.record_status(success(&value)),
+                "success" => case.record_status(success(&value)),
                 // CTest and GoogleTest mark skipped tests only here.
-                _ if STATUS.iter().any(|status| key.eq_ignore_ascii_case(status)) => {
-                    case.record_status(&value);
-                }
+                "status" | "result" | "outcome" | "state" => case.record_status(&value),
                 _ => {}
             }
         }
@@ -117,6 +115,11 @@ impl Case {
             value: shortened(value.trim(), MAX_STATUS_CHARS),
         };
         Self { doubt: Some(doubt), ..Self::default() }
+    }
+
+    /// A child of a suite that is not known.
+    pub(super) fn of_child(name: &str) -> Self {
+        Self { doubt: Some(Doubt::Child(shortened(name, MAX_STATUS_CHARS))), ..Self::default() }
     }
 
     /// A `failure` or `error` of a suite itself.
@@ -182,6 +185,11 @@ impl Case {
         !self.name.chars().all(|c| c.is_whitespace() || needs_escape(c))
     }
 
+    /// A `todo` test may fail, but no producer writes an error for it.
+    fn is_excused_todo(&self) -> bool {
+        self.is_todo && self.of_children.max(Some(self.of_status)) <= Some(CaseOutcome::Failed)
+    }
+
     pub(super) fn is_failed_by_status(&self) -> bool {
         self.of_status >= CaseOutcome::Failed || self.status.is_some()
     }
@@ -193,7 +201,7 @@ impl Case {
             return (CaseOutcome::Errored, Some(doubt.clone()));
         }
         match (self.of_children, &self.status) {
-            _ if self.is_todo => (CaseOutcome::Skipped, None),
+            _ if self.is_excused_todo() => (CaseOutcome::Skipped, None),
             (Some(outcome), _) => (outcome.max(self.of_status), None),
             (None, Some(word)) => (CaseOutcome::Errored, Some(Doubt::Status(word.clone()))),
             (None, None) if self.of_status == CaseOutcome::Passed && !self.is_named() => {
@@ -207,7 +215,7 @@ impl Case {
     /// the suite's own numbers. Attempts before one that failed say nothing about a test that did not fail.
     pub(super) fn uncounted(&self) -> PerKind<u32> {
         let mut uncounted = self.flaky;
-        if self.is_todo {
+        if self.is_excused_todo() {
             let outcome = self.of_children.max(Some(self.of_status)).unwrap_or_default();
             uncounted.of(outcome).into_iter().for_each(|sum| *sum = sum.saturating_add(1));
         } else if self.outcome().0 >= CaseOutcome::Failed {
@@ -248,9 +256,6 @@ impl Case {
         }
     }
 }
-
-/// The attributes of a test case that say its outcome.
-const STATUS: [&str; 4] = ["status", "result", "outcome", "state"];
 
 /// The status that `success` means.
 fn success(value: &str) -> &str {

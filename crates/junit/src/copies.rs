@@ -120,11 +120,14 @@ fn is_same_run(records: &Records, one: SuiteId, other: SuiteId) -> bool {
     {
         return false;
     }
+    let has_same_folder =
+        file.folder.starts_with(&of_other.folder) || of_other.folder.starts_with(&file.folder);
     match (one.start, other.start) {
-        (Some(start), Some(of_other)) if start.has_offset == of_other.has_offset => {
-            start.at.distance(of_other.at) <= MAX_CLOCK_DIFFERENCE
+        (Some(start), Some(other)) if start.has_offset == other.has_offset => {
+            let is_dated_late = file.is_dated_late || of_other.is_dated_late;
+            start.at.distance(other.at) <= MAX_CLOCK_DIFFERENCE || (is_dated_late && has_same_folder)
         }
-        _ => file.folder.starts_with(&of_other.folder) || of_other.folder.starts_with(&file.folder),
+        _ => has_same_folder,
     }
 }
 

@@ -28,7 +28,7 @@ pub enum Doubt {
     Nameless,
     /// A status that is an error, or not a known word of passing or skipping.
     Status(String),
-    /// A child of a test case that is not known, and may be an outcome.
+    /// A child of a test case or a suite that is not known, and may be an outcome.
     Child(String),
     /// A total of a suite that is not a number.
     Total {

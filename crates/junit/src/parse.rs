@@ -95,8 +95,10 @@ struct OpenElement {
 
 #[derive(Debug)]
 enum ElementKind {
-    /// `testsuites`, or an unknown element that may contain suites.
+    /// `testsuites`.
     Container,
+    /// An element that is not known, with its name and the number of test cases and suites before it. It may contain suites.
+    Unknown(String, usize),
     /// A suite with its name.
     Suite(SuiteId, String),
     Case(Box<Case>),
@@ -180,14 +182,18 @@ impl Parser<'_> {
             None | Some(_) => match name {
                 "testsuite" => self.start_suite(Suite::new(element)?),
                 "testcase" => ElementKind::Case(Box::new(Case::new(element)?)),
-                "system-out" | "system-err" | "properties" => ElementKind::Ignored,
+                "system-out" | "system-err" | "properties" | "skipped" => ElementKind::Ignored,
                 // The suite itself could not be run.
                 "failure" | "error" => ElementKind::Case(Box::new(Case::of_suite(element)?)),
                 _ => {
                     if self.open.is_empty() {
                         self.declare_root(&Suite::new(element)?);
                     }
-                    ElementKind::Container
+                    if name == "testsuites" {
+                        ElementKind::Container
+                    } else {
+                        ElementKind::Unknown(name.to_owned(), self.parts())
+                    }
                 }
             },
         };
@@ -232,6 +238,9 @@ impl Parser<'_> {
     fn end(&mut self) {
         match self.open.pop().map(|open| open.kind) {
             Some(ElementKind::Case(case)) => self.end_case(&case),
+            Some(ElementKind::Unknown(name, before)) if self.parts() == before => {
+                self.end_case(&Case::of_child(&name));
+            }
             Some(ElementKind::Suite(suite, _)) => self.end_suite(suite),
             _ => {}
         }
@@ -248,6 +257,10 @@ impl Parser<'_> {
         self.records.add_case(case, suite, key);
         let sum = &mut self.records.suites[suite].uncounted;
         *sum = sum.plus(case.uncounted());
+    }
+
+    fn parts(&self) -> usize {
+        self.records.cases.len() + self.records.suites.len()
     }
 
     fn end_suite(&mut self, suite: SuiteId) {

@@ -42,7 +42,7 @@ impl Suite {
         for attribute in attributes(element) {
             let (key, value) = attribute?;
             let Self { declared, unclear, .. } = &mut suite;
-            match key {
+            match key.to_ascii_lowercase().as_str() {
                 "name" => suite.name = shortened(&value.replace('\0', "\u{fffd}"), MAX_NAME_CHARS),
                 "tests" => declared.tests = number("tests", &value, unclear),
                 "failures" => {

@@ -84,6 +84,76 @@ fn child_of_a_case_that_is_not_known_is_an_error_that_names_it() {
 }
 
 #[test]
+fn todo_excuses_a_failure_but_not_an_error() {
+    const TODO: &str = r#"<skipped type="todo"/>"#;
+    assert_decided(&[
+        (&format!(r#"><testcase name="a">{TODO}<failure/></testcase>"#), "1/0/0/1", ""),
+        (&format!(r#"><testcase name="a" status="failed">{TODO}</testcase>"#), "1/0/0/1", ""),
+        (&format!(r#"><testcase name="a">{TODO}</testcase>"#), "1/0/0/1", ""),
+        (&format!(r#"><testcase name="a">{TODO}<error/></testcase>"#), "1/0/1/0", ""),
+        (&format!(r#"><testcase name="a"><error/>{TODO}<failure/></testcase>"#), "1/0/1/0", ""),
+        (&format!(r#"><testcase name="a" status="crashed">{TODO}</testcase>"#), "1/0/1/0", ""),
+    ]);
+}
+
+#[test]
+fn child_of_a_suite_that_is_not_known_and_has_no_test_is_an_error_that_names_it() {
+    let named = |name: &str| format!("1 test with the unknown element <{name}>: an error");
+    assert_decided(&[
+        (r#"><aborted/><testcase name="a"/>"#, "2/0/1/0", &named("aborted")),
+        (r#"><testcase name="a"/><Failure message="x">text</Failure>"#, "2/0/1/0", &named("Failure")),
+        (r#"><testsuite><testcase name="a"/><crash><p/></crash></testsuite>"#, "2/0/1/0", &named("p")),
+        (r#"><group><part><testcase name="a"/></part></group>"#, "1/0/0/0", ""),
+        (r#"><group><part/><testcase name="a"/></group>"#, "2/0/1/0", &named("part")),
+        (r#"><group><failure/></group>"#, "1/1/0/0", ""),
+        (
+            r#"><properties><property/></properties><testcase name="a"/><system-out><x/></system-out><system-err/><skipped/>"#,
+            "1/0/0/0",
+            "",
+        ),
+    ]);
+    let of_root = decided(&[(
+        "r.xml",
+        r#"<testsuites><aborted/><testsuite><testcase name="a"/></testsuite></testsuites>"#,
+    )]);
+    assert_eq!(of_root, ("2/0/1/0".to_owned(), named("aborted")));
+}
+
+#[test]
+fn attributes_count_in_any_case() {
+    assert_decided(&[
+        (
+            r#" Errors="1"><testcase name="a"/>"#,
+            "2/0/1/0",
+            "1 error declared by a suite outside of its tests",
+        ),
+        (
+            r#" FAILURES="1"><testcase name="a"/>"#,
+            "2/0/1/0",
+            "1 error declared by a suite outside of its tests",
+        ),
+        (
+            r#" Tests="1"><testcase name="a"><failure/></testcase><testcase name="a"/>"#,
+            "1/0/0/0",
+            "1 earlier attempt of a test: not counted",
+        ),
+        (
+            r#" errors="0" Errors="1"><testcase Name="a"/>"#,
+            "2/0/1/0",
+            "1 error declared by a suite outside of its tests",
+        ),
+        (
+            r#"><testcase NAME="a"><failure/></testcase><testcase Name="a" ReRun="true"/>"#,
+            "1/0/0/0",
+            "1 earlier attempt of a test: not counted",
+        ),
+    ]);
+    let timed =
+        r#"<testsuite Name="s" Timestamp="2026-09-15T12:00:00Z"><testcase name="a" Time="2"/></testsuite>"#;
+    assert_eq!(counted(timed), "s: 1/0/0/0 2 1789473600\n");
+}
+
+#[test]
 fn every_attribute_that_says_an_outcome_counts_like_status() {
     for key in ["status", "result", "outcome", "state", "success", "Status", "OUTCOME"] {
         for (word, counts) in [
