@@ -31,17 +31,26 @@ pub(super) fn from_environment(
     if proxy.is_empty() || !is_proxied(host, port, &first(["NO_PROXY", "no_proxy"])) {
         return Ok(None);
     }
-    parse(&proxy).map(Some)
+    parse(&proxy).or_else(|invalid| as_http(&proxy).ok_or(invalid)).map(Some)
 }
 
 /// Parses the URL of a proxy; a host and a port are `http`.
 pub(super) fn parse(url: &str) -> Result<Uri, InvalidProxy> {
-    let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let uri: Uri = url.parse().map_err(|_| InvalidProxy)?;
-    match uri.scheme_str() {
-        Some("http" | "https" | "socks5" | "socks5h") => Ok(uri),
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let scheme = scheme.to_ascii_lowercase();
+    match scheme.as_str() {
+        "http" | "https" | "socks5" | "socks5h" => {
+            format!("{scheme}://{rest}").parse().map_err(|_| InvalidProxy)
+        }
         _ => Err(InvalidProxy),
     }
+}
+
+/// A proxy of the environment with any other scheme, such as `tcp` or `socks`, is one for HTTP, whose port has no default.
+fn as_http(url: &str) -> Option<Uri> {
+    let (_, rest) = url.split_once("://")?;
+    let uri: Uri = format!("http://{rest}").parse().ok()?;
+    uri.port().is_some().then_some(uri)
 }
 
 /// Whether requests to this host use the proxy.
@@ -60,7 +69,7 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool 
         return true;
     }
     if let Ok(network) = entry.parse::<IpNet>() {
-        return address.is_some_and(|address| network.contains(&address));
+        return address.is_some_and(|address| canonical(network).contains(&address));
     }
     let (name, its_port) = match split_port(entry) {
         Some((name, its_port)) => (name, Some(its_port)),
@@ -84,6 +93,17 @@ fn matches(entry: &str, host: &str, address: Option<IpAddr>, port: u16) -> bool 
                 && host.strip_suffix(name).is_some_and(|sub| sub.is_empty() || sub.ends_with('.'))
         }
     }
+}
+
+/// A network of IPv4 addresses that are mapped to IPv6 is one of IPv4.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED: u8 = 96;
+
+    let mapped = match (network.network().to_canonical(), network.prefix_len().checked_sub(MAPPED)) {
+        (IpAddr::V4(address), Some(length)) => IpNet::new(address.into(), length).ok(),
+        _ => None,
+    };
+    mapped.unwrap_or(network)
 }
 
 /// Splits `HOST:PORT` or `[IPV6]:PORT`.
@@ -151,6 +171,17 @@ mod tests {
             ("https://[fd00::1]:6443", "[fd00::1]:6443", false),
             ("https://[fd00::1]:6443", "[fd00::1]:443", true),
             ("https://[fd00::1]:6443", "fd00::/8", false),
+            ("https://10.0.0.1", "::ffff:10.0.0.1", false),
+            ("https://[::ffff:10.0.0.1]", "10.0.0.1", false),
+            ("https://10.0.0.1", "[::ffff:10.0.0.1]:443", false),
+            ("https://10.0.0.1", "[::ffff:10.0.0.1]", true),
+            ("https://10.0.0.1", "::ffff:10.0.0.0/104", false),
+            ("https://11.0.0.1", "::ffff:10.0.0.0/104", true),
+            ("https://10.0.0.1", "::ffff:0:0/96", false),
+            ("https://[::ffff:10.0.0.1]", "::ffff:0:0/96", false),
+            ("https://[::ffff:10.0.0.1]", "10.0.0.0/8", false),
+            ("https://10.0.0.1", "::/0", true),
+            ("https://[fd00::1]", "::/0", false),
             ("https://api.example.com", ":443", true),
             ("https://api.example.com", "10.0.0.0/99", true),
         ] {
@@ -170,13 +201,21 @@ mod tests {
             (&[("HTTPS_PROXY", PROXY), ("NO_PROXY", "other"), ("no_proxy", "example.com")], Some(PROXY)),
             (&[("HTTPS_PROXY", "proxy.example.com:3128")], Some(PROXY)),
             (&[("HTTPS_PROXY", "socks5h://p:1")], Some("socks5h://p:1/")),
+            (&[("HTTPS_PROXY", "SOCKS5://P:1")], Some("socks5://P:1/")),
+            (&[("HTTPS_PROXY", "Https://p:1")], Some("https://p:1/")),
+            (&[("HTTPS_PROXY", "socks://p:1")], Some("http://p:1/")),
+            (&[("HTTPS_PROXY", "tcp://u:p@p:1")], Some("http://u:p@p:1/")),
             (&[("HTTP_PROXY", PROXY), ("ALL_PROXY", PROXY), ("all_proxy", PROXY)], None),
         ] {
             assert_eq!(proxy(SERVER, variables).as_deref(), expected, "{variables:?}");
         }
         assert_eq!(proxy("http://10.0.0.1", &[("HTTPS_PROXY", PROXY), ("HTTP_PROXY", PROXY)]), None);
-        for invalid in ["socks4://p:1", "http://", "ftp://p"] {
+        for invalid in ["socks4://p:1", "http://", "ftp://p", "socks://p:1", "tcp://p:1"] {
             assert!(parse(invalid).is_err(), "{invalid}");
+        }
+        for invalid in ["tcp://p", "socks://", "http://"] {
+            let variable = |name: &str| (name == "HTTPS_PROXY").then(|| invalid.to_owned());
+            assert!(from_environment(&SERVER.parse().unwrap(), variable).is_err(), "{invalid}");
         }
     }
 }

@@ -4,7 +4,8 @@
 //! rustls does not:
 //!
 //! - a client certificate of X.509 version 1: the client need not parse it (rustls/rustls#2364);
-//! - the certificate of the server itself among the trusted ones (rustls/webpki trusts only issuers).
+//! - the certificate of the server itself among the trusted ones (rustls/webpki trusts only issuers);
+//! - a certificate of a server for any purpose (`anyExtendedKeyUsage`).
 //!
 //! Like Go, and unlike webpki, it trusts no issuer that has expired or is no certificate authority.
 
@@ -18,6 +19,7 @@ use rustls::server::ParsedCertificate;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use webpki::{EndEntityCert, KeyUsage};
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Version;
 
@@ -85,20 +87,44 @@ impl Verifier {
         Ok(Self { provider: provider(), trusted })
     }
 
-    /// The verifier of a chain to the certificates that may issue others now, or that are the server's own.
-    fn issuers(
-        &self,
-        server: &CertificateDer<'_>,
-        now: UnixTime,
-    ) -> Result<Arc<WebPkiServerVerifier>, Error> {
+    /// The certificates that may issue others now, or that are the server's own.
+    fn issuers(&self, server: &CertificateDer<'_>, now: UnixTime) -> Arc<RootCertStore> {
         let mut roots = RootCertStore::empty();
         let used = self.trusted.iter().filter(|trusted| *trusted == server || is_issuer(trusted, now));
         roots.add_parsable_certificates(used.cloned());
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider));
-        // Without issuers.
-        verifier.build().map_err(|_| CertificateError::UnknownIssuer.into())
+        Arc::new(roots)
     }
+
+    /// Verifies a chain whose certificates are for any purpose, as far as they say.
+    fn verify_for_any_purpose(
+        &self,
+        server: &ParsedCertificate<'_>,
+        chain: Chain<'_>,
+        name: &ServerName<'_>,
+    ) -> bool {
+        let Ok(certificate) = EndEntityCert::try_from(chain.server) else { return false };
+        let verified = certificate.verify_for_usage(
+            self.provider.signature_verification_algorithms.all,
+            &chain.issuers.roots,
+            chain.intermediates,
+            chain.now,
+            KeyUsage::required_if_present(ANY_PURPOSE),
+            None,
+            None,
+        );
+        verified.is_ok() && verify_server_name(server, name).is_ok()
+    }
+}
+
+/// `anyExtendedKeyUsage` (RFC 5280, section 4.2.1.12): 2.5.29.37.0.
+const ANY_PURPOSE: &[u8] = &[0x55, 0x1d, 0x25, 0x00];
+
+/// The certificate of a server with those that may have issued it.
+struct Chain<'a> {
+    server: &'a CertificateDer<'a>,
+    intermediates: &'a [CertificateDer<'a>],
+    issuers: &'a RootCertStore,
+    now: UnixTime,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -113,8 +139,21 @@ impl ServerCertVerifier for Verifier {
         // Without intermediate certificates, an error is about this certificate.
         let is_trusted = self.trusted.iter().any(|trusted| trusted == end_entity);
         let intermediates = if is_trusted { &[] } else { intermediates };
-        let issuers = self.issuers(end_entity, now)?;
-        match issuers.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let issuers = self.issuers(end_entity, now);
+        let chain = Chain { server: end_entity, intermediates, issuers: &issuers, now };
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&issuers), Arc::clone(&self.provider));
+        // Without issuers.
+        let verifier = verifier.build().map_err(|_| CertificateError::UnknownIssuer)?;
+        match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(Error::InvalidCertificate(why)) if is_about_purpose(&why) => {
+                let parsed = ParsedCertificate::try_from(end_entity)?;
+                if self.verify_for_any_purpose(&parsed, chain, server_name) {
+                    Ok(ServerCertVerified::assertion())
+                } else {
+                    Err(why.into())
+                }
+            }
             Err(Error::InvalidCertificate(why)) if is_trusted && is_about_issuer(&why) => {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -186,6 +225,11 @@ fn is_about_issuer(why: &CertificateError) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a certificate is not for servers.
+fn is_about_purpose(why: &CertificateError) -> bool {
+    matches!(why, CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. })
 }
 
 #[cfg(test)]
@@ -263,6 +307,30 @@ mod tests {
             let pem = server.certificate.pem();
             assert!(verify(&pem, &server, "server.example.com").is_err(), "{pem}");
         }
+    }
+
+    #[test]
+    fn certificate_for_any_purpose_is_one_of_a_server() {
+        use ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
+        let authority = authority();
+        for (purposes, is_trusted) in [
+            (vec![ServerAuth], true),
+            (vec![Any], true),
+            (vec![ClientAuth, Any], true),
+            (vec![ClientAuth], false),
+        ] {
+            let change = |params: &mut CertificateParams| params.extended_key_usages.clone_from(&purposes);
+            let server = issue(Some(&authority), change);
+            let verified = verify(&authority.pem(), &server, "server.example.com");
+            assert_eq!(verified.is_ok(), is_trusted, "{purposes:?}: {verified:?}");
+            assert!(verify(&authority.pem(), &server, "other.example.com").is_err(), "{purposes:?}");
+            assert!(verify(&self::authority().pem(), &server, "server.example.com").is_err(), "{purposes:?}");
+        }
+        let expired = issue(Some(&authority), |params| {
+            params.extended_key_usages = vec![Any];
+            params.not_after = date_time_ymd(2020, 1, 1);
+        });
+        assert!(verify(&authority.pem(), &expired, "server.example.com").is_err());
     }
 
     type Change = fn(&mut CertificateParams);

@@ -19,7 +19,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use jiff::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use url::Url;
@@ -67,7 +67,7 @@ struct Tokens {
 /// There is no ID token. The messages quote no token and no response, which may contain one.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cluster) enum OidcError {
-    #[error("its id-token is not a JWT with an expiry")]
+    #[error("its id-token is not a JWT with a valid expiry")]
     NoJwt,
     #[error("its id-token is expired or rejected, and there is no refresh-token")]
     NoRefreshToken,
@@ -262,17 +262,22 @@ impl Oidc {
 }
 
 /// Reads the expiry of an ID token (RFC 7519, section 4.1.4), which may be a fraction. Like Go, accepts a number in a string,
-/// and any number.
+/// and any number. A token without one is not used from a kubeconfig, and otherwise until it is rejected.
 fn read(token: &SecretString) -> Result<Issue, OidcError> {
     #[derive(Deserialize)]
     struct Claims {
-        exp: Seconds,
+        // `null` is invalid.
+        #[serde(default, deserialize_with = "present")]
+        exp: Option<Seconds>,
     }
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Seconds {
         Number(f64),
         Text(String),
+    }
+    fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Seconds>, D::Error> {
+        Seconds::deserialize(deserializer).map(Some)
     }
     let mut parts = token.expose_secret().split('.');
     let (Some(_), Some(payload), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
@@ -281,19 +286,24 @@ fn read(token: &SecretString) -> Result<Issue, OidcError> {
     };
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| OidcError::NoJwt)?;
     let claims: Claims = serde_json::from_slice(&payload).map_err(|_| OidcError::NoJwt)?;
-    let seconds = match claims.exp {
-        Seconds::Number(seconds) => seconds,
-        Seconds::Text(text) => serde_json::from_str(&text).map_err(|_| OidcError::NoJwt)?,
-    };
+    let expires = claims.exp.map(|exp| match exp {
+        Seconds::Number(seconds) => Ok(time(seconds)),
+        Seconds::Text(text) => serde_json::from_str(&text).map(time).map_err(|_| OidcError::NoJwt),
+    });
+    let expires = expires.transpose()?;
+    let token = Token::parse(token).map_err(|_| OidcError::NoJwt)?;
+    Ok(Issue { token: Some(token), identity: None, expires })
+}
+
+/// A time in seconds of Unix time, or the nearest one of the calendar, reduced by [`EARLY`].
+fn time(seconds: f64) -> Timestamp {
     #[expect(
         clippy::cast_possible_truncation,
         reason = "saturates, and a fraction of a second does not matter"
     )]
     let seconds = (seconds as i64).clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
-    let expires = Timestamp::from_second(seconds).map_err(|_| OidcError::NoJwt)?;
-    let expires = expires.checked_sub(EARLY).unwrap_or(Timestamp::MIN);
-    let token = Token::parse(token).map_err(|_| OidcError::NoJwt)?;
-    Ok(Issue { token: Some(token), identity: None, expires: Some(expires) })
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MIN);
+    time.checked_sub(EARLY).unwrap_or(Timestamp::MIN)
 }
 
 #[cfg(test)]
@@ -325,7 +335,9 @@ mod tests {
             let read = read(&jwt(payload)).ok().and_then(|issue| issue.expires);
             assert_eq!(read.map(Timestamp::as_second), expires, "{payload}");
         }
-        for token in ["", "a.b", "a.!.b", "e30.e30.e30.e30"] {
+        let without = read(&jwt(r#"{"iss":"x"}"#)).unwrap();
+        assert!(without.token.is_some() && without.expires.is_none());
+        for token in ["", "a.b", "e30.eyJleHAiOm51bGx9.c2ln", "a.!.b", "e30.e30.e30.e30"] {
             assert!(read(&token.into()).is_err(), "{token}");
         }
     }

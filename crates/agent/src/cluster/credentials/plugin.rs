@@ -161,12 +161,12 @@ fn program(command: &Path, path: &OsStr) -> Result<PathBuf, PluginError> {
     }
 }
 
-/// Reads the output of a plugin, JSON or YAML.
-fn read(output: &[u8]) -> Result<Issue, PluginError> {
+/// Reads the output of a plugin: JSON, or the first document of YAML.
+fn read(mut output: &[u8]) -> Result<Issue, PluginError> {
     let options =
         serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins, with_snippet: false };
-    let credential: ExecCredential =
-        serde_saphyr::from_slice_with_options(output, options).map_err(|_| PluginError::Output)?;
+    let first = serde_saphyr::read_with_options(&mut output, options).next();
+    let credential: ExecCredential = first.and_then(Result::ok).ok_or(PluginError::Output)?;
     let status = credential.status.ok_or(PluginError::Output)?;
     let identity = match (status.client_certificate_data.get(), status.client_key_data.get()) {
         (None, None) => None,
@@ -267,6 +267,7 @@ mod tests {
         for output in [
             r#"{"kind":"ExecCredential","status":{"token":" t0ken\n","expirationTimestamp":"2026-01-01T02:00:00+02:00"}}"#,
             "kind: ExecCredential\nkind: ExecCredential\nstatus: {token: t0ken, expirationTimestamp: 2026-01-01T00:00:00Z, clientKeyData: ''}",
+            "status: {token: t0ken, expirationTimestamp: 2026-01-01T00:00:00Z}\n---\nstatus: {token: other}\n---\n[",
         ] {
             let issue = read(output.as_bytes()).unwrap();
             assert_eq!(issue.token.unwrap().header(), "Bearer t0ken");

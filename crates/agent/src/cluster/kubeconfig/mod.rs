@@ -397,9 +397,15 @@ fn parse(text: &str) -> Result<Document, serde_saphyr::Error> {
     first.unwrap_or_else(|| Ok(Document::default()))
 }
 
+/// Limit for nested values, which use the stack.
+const MAX_DEPTH: usize = 200;
+
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_reader_input_bytes: None },
+        // The limits for nested values and for aliases of each anchor are low; the number of replayed values stays limited.
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: None, max_depth: MAX_DEPTH, enforce_alias_anchor_ratio: false,
+        },
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         with_snippet: false,
     }
@@ -443,6 +449,25 @@ fn values(text: &str) -> Option<Vec<Value>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn aliases_and_nested_values_are_read_and_expansion_is_limited() {
+        let nested = |depth: usize| format!("x: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+        let aliases = |number: usize| format!("a: &a [b]\nx: [{}]\n", vec!["*a"; number].join(", "));
+        let line = |n: usize| format!("x{n}: &x{n} [{}]\n", vec![format!("*x{}", n - 1); 10].join(", "));
+        let bomb = format!("x0: &x0 [a]\n{}", (1..12).map(line).collect::<String>());
+        for (text, is_read) in [
+            (nested(70), true),
+            (nested(150), true),
+            (nested(100_000), false),
+            (aliases(100), true),
+            (aliases(5_000), true),
+            (bomb, false),
+        ] {
+            let read = parse(&format!("{text}current-context: x\n"));
+            assert_eq!(read.is_ok(), is_read, "{:.60}", text);
+        }
+    }
 
     #[test]
     fn null_in_a_list_is_an_empty_value() {
