@@ -32,6 +32,8 @@ mod documents;
 mod endpoint;
 mod faults;
 mod fuzzing;
+#[cfg(target_os = "linux")]
+mod idle_connections;
 mod namespaces;
 mod oidc;
 mod permissions;

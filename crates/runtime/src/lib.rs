@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod own_variables;
 pub mod peers;
 pub mod proxy;
+mod request_heads;
 pub mod signals;
 pub mod signing;
 pub mod tls;

@@ -99,9 +99,6 @@ pub enum StartError {
 
 const KEY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum number of connections to the admin listener.
-const MAX_ADMIN_CONNECTIONS: usize = 64;
-
 pub struct Service {
     app: App,
     listener: TcpListener,
@@ -220,8 +217,7 @@ impl Service {
         let probed = Probed { app: self.app.clone(), shutdown: shutdown.clone() };
         let admin = runtime::admin::router(Arc::new(probed));
         let mut tasks = JoinSet::new();
-        let bounds = Bounds { connections: MAX_ADMIN_CONNECTIONS, ..self.bounds };
-        tasks.spawn(listener::serve(self.admin, None, admin, bounds, drained.clone()));
+        tasks.spawn(listener::serve(self.admin, None, admin, Bounds::PROBES, drained.clone()));
         tasks.spawn(maintenance::retention::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::silence::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::checkpoint::run(self.app.clone(), shutdown.clone()));

@@ -18,6 +18,15 @@ fn state(name: &str) -> String {
     format!("supercargo_agent_watch_state{{watch=\"cluster\",state=\"{name}\"}}")
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probe_is_answered_beside_idle_connections() {
+    let (cluster, gate) = (shop(1), gate_with_service().await);
+    let daemon = Daemon::start(&cluster, &gate);
+    let address = daemon.admin().await.strip_prefix("http://").unwrap().parse().unwrap();
+    crate::idle_connections::assert_probe_is_answered_beside_idle_connections(address).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn daemon_is_live_at_once_and_ready_after_the_first_list() {
     let (cluster, gate) = (shop(5), gate_with_service().await);

@@ -67,7 +67,9 @@ async fn open_connections_do_not_exhaust_the_file_descriptors_of_the_database() 
     let address = serve.base.strip_prefix("http://").unwrap().to_owned();
     let mut connections = Vec::new();
     for _ in 0..8 {
-        connections.push(Connection::open(&address).await);
+        let mut connection = Connection::open(&address).await;
+        assert_eq!(connection.send("GET", "/ready", String::new()).await, 200);
+        connections.push(connection);
     }
     let mut silent = Vec::new();
     for _ in 0..180 {

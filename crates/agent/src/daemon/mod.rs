@@ -18,7 +18,6 @@ mod watch_state;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
@@ -39,14 +38,6 @@ use runtime::{admin, metrics as registry};
 
 /// Logged at the first signal.
 pub const SHUTTING_DOWN: &str = "shutting down: sending unreported changes first";
-
-const BOUNDS: Bounds = Bounds {
-    headers: Duration::from_secs(10),
-    stall: Duration::from_secs(10),
-    linger: Duration::from_secs(1),
-    connections: 32,
-    drain: Duration::from_secs(1),
-};
 
 pub struct Setup {
     pub plan: Plan,
@@ -90,7 +81,7 @@ pub async fn run(setup: Setup, shutdown: CancellationToken) -> Result<(), Error>
     if let Some(listener) = listener {
         let health = Health::new(Arc::clone(&shared), registry, timing.cadence.stale_after, shutdown.clone());
         let router = admin::router(Arc::new(health));
-        serving.spawn(listener::serve(listener, None, router, BOUNDS, served.clone()));
+        serving.spawn(listener::serve(listener, None, router, Bounds::PROBES, served.clone()));
     }
     for (n, target) in shared.targets().into_iter().enumerate() {
         let (shared, cluster) = (Arc::clone(&shared), cluster.clone());

@@ -195,7 +195,7 @@ mod tests {
         let per_day = |max: u32| format!("{max} per token in {day} h | | none | 429; nothing is recorded");
         vec![
             format!(
-                "connections | {} per address or IPv6 /64 network | {} | until one is free | closed at once if the address has half",
+                "connections | {} per address or IPv6 /64 network | {} | until one is idle | the one that is idle longest is closed; if none of an address with half is idle, the new one",
                 bounds.connections / 2,
                 bounds.connections
             ),

@@ -193,7 +193,7 @@ impl Daemon {
     }
 
     /// The base URL for health and metrics, read from the log.
-    async fn admin(&self) -> String {
+    pub async fn admin(&self) -> String {
         let line = self.wait_for_line("serving probes and metrics on http://").await;
         let start = line.find("http://").unwrap();
         line[start..].split([' ', ',', '"']).next().unwrap().trim_end_matches('/').to_owned()

@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use model::{Fingerprint, Timestamp};
 use reqwest::Method;
 #[cfg(target_os = "linux")]
-use runtime::listener::Bounds;
 use serde_json::json;
 use service::{Delivery, Limits, Pace};
 use sqlx::{Connection, PgConnection, SqliteConnection};
@@ -360,69 +359,6 @@ async fn token_has_at_most_100_sessions(database: Database) {
     assert_eq!(service.database.rows("SELECT CAST(COUNT(*) AS TEXT) FROM sessions").await, ["101"]);
 }
 
-/// Other systems have only one loopback address.
-#[cfg(target_os = "linux")]
-async fn one_address_uses_at_most_half_of_the_connections(database: Database) {
-    let bounds = Bounds { connections: 8, ..Options::default().bounds };
-    let service = TestService::start_with(database, Options { bounds, ..Options::default() }).await;
-    let mut idle = Vec::new();
-    for _ in 0..4 {
-        let mut stream = send_raw(&service, "GET /ui/style.css HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        assert_eq!(status(&mut stream).await, "200");
-        idle.push(stream);
-    }
-    for _ in 0..20 {
-        let mut more = TcpStream::connect(host(&service)).await.unwrap();
-        let closed = tokio::time::timeout(Duration::from_mins(1), more.read_u8()).await;
-        assert!(closed.expect("the connection was not closed").is_err());
-    }
-    let elsewhere =
-        reqwest::Client::builder().no_proxy().local_address(Some([127, 0, 0, 2].into())).build().unwrap();
-    let request = elsewhere.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
-    Response::from_request(request).await.expect(200);
-    // A closed connection frees its slot.
-    idle.clear();
-    eventually("a new connection is accepted", async || {
-        let request = service.http.get(format!("{}/api/v2/trails/acme", service.base)).bearer_auth(READER);
-        request.send().await.is_ok_and(|response| response.status() == 200)
-    })
-    .await;
-}
-
-/// Other systems have only one loopback address.
-#[cfg(target_os = "linux")]
-async fn connection_above_the_total_waits_until_one_is_free(database: Database) {
-    let bounds = Bounds { connections: 2, ..Options::default().bounds };
-    let service = TestService::start_with(database, Options { bounds, ..Options::default() }).await;
-    let send = async |stream: &mut TcpStream| {
-        stream.write_all(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-    };
-    let connect = async |address: u8| {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, address], 0).into()).unwrap();
-        let mut stream = socket.connect(host(&service).parse().unwrap()).await.unwrap();
-        send(&mut stream).await;
-        stream
-    };
-    let read = async |stream: &mut TcpStream| {
-        let mut response = Vec::new();
-        while !response.ends_with(b"\r\n\r\nOK\n") {
-            assert_ne!(stream.read_buf(&mut response).await.unwrap(), 0, "closed");
-        }
-    };
-    let mut open = [connect(1).await, connect(2).await];
-    let mut waiting = connect(3).await;
-    for _ in 0..50 {
-        for stream in &mut open {
-            read(stream).await;
-            send(stream).await;
-        }
-    }
-    assert!(waiting.try_read(&mut [0]).is_err(), "it has a response");
-    drop(open);
-    read(&mut waiting).await;
-}
-
 async fn slow_receivers_of_one_organization_use_at_most_half_of_the_senders(database: Database) {
     let (slow, responsive) = (Server::start(|_| Reply::Stall), Server::start(|_| Reply::text(200, "")));
     let action = |targets: &str| {
@@ -609,10 +545,6 @@ crate::service::on_sqlite!(
     wait_in_the_write_queue_ends_after_a_timeout,
     responses_that_wait_for_memory_count_as_reads_of_their_organization,
     slow_bodies_of_one_organization_use_at_most_half_of_the_memory,
-    #[cfg(target_os = "linux")]
-    one_address_uses_at_most_half_of_the_connections,
-    #[cfg(target_os = "linux")]
-    connection_above_the_total_waits_until_one_is_free,
     slow_receivers_of_one_organization_use_at_most_half_of_the_senders,
     receivers_of_all_organizations_share_the_senders,
     resources_of_another_organization_look_nonexistent_everywhere,

@@ -8,6 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+#[cfg(target_os = "linux")]
+use crate::idle_connections::assert_probe_is_answered_beside_idle_connections;
 use crate::service::report;
 use crate::service::support::test_service::{Options, eventually};
 use crate::service::{ADMIN, Database, READER, Response, TestService, pod};
@@ -163,23 +165,11 @@ async fn stalled_request_does_not_delay_shutdown(database: Database) {
     service.stop().await;
 }
 
-async fn connections_over_the_limit_wait(database: Database) {
-    // With more than one, an address may use only half of them.
-    let bounds = Bounds { connections: 1, ..Bounds::default() };
-    let service = TestService::start_with(database, Options { bounds, ..Options::default() }).await;
-    let host = service.host();
-    let request =
-        format!("GET /api/v2/trails/acme HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {READER}\r\n\r\n");
-    let mut first = TcpStream::connect(host).await.unwrap();
-    first.write_all(request.as_bytes()).await.unwrap();
-    first.read_exact(&mut [0; 12]).await.unwrap();
-    let mut second = TcpStream::connect(host).await.unwrap();
-    second.write_all(request.as_bytes()).await.unwrap();
-    let mut first_byte = [0; 1];
-    let waiting = tokio::time::timeout(Duration::from_millis(100), second.read_exact(&mut first_byte)).await;
-    assert!(waiting.is_err(), "the second connection was served");
-    drop(first);
-    second.read_exact(&mut first_byte).await.unwrap();
+#[cfg(target_os = "linux")]
+async fn probe_is_answered_beside_idle_connections(database: Database) {
+    let service = TestService::start(database).await;
+    let admin = service.admin.strip_prefix("http://").unwrap().parse().unwrap();
+    assert_probe_is_answered_beside_idle_connections(admin).await;
 }
 
 crate::service::on_both!(unavailable_database_gives_503_and_unready_until_it_recovers);
@@ -191,5 +181,6 @@ crate::service::on_sqlite!(
     probes_distinguish_liveness_from_readiness,
     request_in_progress_completes_during_shutdown,
     stalled_request_does_not_delay_shutdown,
-    connections_over_the_limit_wait,
+    #[cfg(target_os = "linux")]
+    probe_is_answered_beside_idle_connections,
 );
