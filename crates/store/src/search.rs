@@ -275,11 +275,13 @@ pub async fn flows(
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
-/// The trails with a matching name, and the latest trails of flows with a matching name, newest first.
+/// The trails with a matching name, and the latest trails of flows with a matching name, newest first, without those
+/// that are listed elsewhere.
 pub async fn trails(
     transaction: &mut Transaction,
     organization: &str,
     text: &SearchText,
+    elsewhere: &[Trail],
 ) -> Result<AtMost<Trail>, Error> {
     let (flow_matches, matches) = (contains_text(transaction, "f.name"), contains_text(transaction, "name"));
     // The matching flows with the newest trails, each with the start of its oldest trail within the limit.
@@ -302,8 +304,10 @@ pub async fn trails(
            WHERE f.organization = $1 AND t.organization = $1 AND t.flow = f.name AND t.name = $5) AS u
          ORDER BY created_at DESC, id DESC LIMIT $3"
     ));
-    let limit = one_more_than(MAX_RESULTS);
-    let rows = fetch_all!(transaction, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
+    let limit = one_more_than(MAX_RESULTS + elsewhere.len());
+    let mut rows: Vec<Trail> =
+        fetch_all!(transaction, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
+    rows.retain(|trail| !elsewhere.contains(trail));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 

@@ -1,12 +1,14 @@
 //! Reads the snapshots of one environment, and the changes and events between them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sqlx::AssertSqlSafe;
 use sqlx::types::Uuid;
 
-use crate::database::columns::{Json, Micros};
+use crate::database::columns::{Json, Micros, json};
 use crate::database::rows::{Bytes, converted, flag, rows};
 use crate::database::transaction::{fetch_all, fetch_one, fetch_scalars};
 use crate::{Error, Transaction};
@@ -93,6 +95,17 @@ pub struct ReportGap {
 pub enum EventOrder {
     NewestFirst,
     OldestFirst,
+}
+
+/// Some events of an environment.
+#[derive(Debug)]
+pub struct SelectedEvents<'a> {
+    pub times: Range<Timestamp>,
+    /// Only events that affect one of these artifacts.
+    pub artifacts: Option<&'a BTreeSet<Fingerprint>>,
+    pub order: EventOrder,
+    pub offset: i64,
+    pub limit: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -302,32 +315,45 @@ pub async fn gaps_ended(
     Ok(rows.into_iter().map(|(snapshot, from, to)| (snapshot, ReportGap { from, to })).collect())
 }
 
-/// The events of an environment in a range of time.
+/// The events of an environment.
 pub async fn events(
     transaction: &mut Transaction,
     organization: &str,
     environment: Uuid,
-    range: Range<Timestamp>,
-    order: EventOrder,
-    offset: i64,
-    limit: i64,
+    selected: SelectedEvents<'_>,
 ) -> Result<Vec<Content>, Error> {
-    macro_rules! select {
-        ($order:literal) => {
-            concat!(
-                "SELECT content FROM events
-                 WHERE organization = $1 AND environment = $2 AND occurred_at >= $3 AND occurred_at < $4
-                   AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV', 'ON_NON_COMPLIANT_ARTIFACT', 'ON_TEST')
-                 ORDER BY occurred_at ", $order, ", id ", $order, " LIMIT $5 OFFSET $6"
-            )
-        };
-    }
-    let select = match order {
-        EventOrder::NewestFirst => select!("DESC"),
-        EventOrder::OldestFirst => select!("ASC"),
+    let SelectedEvents { times, artifacts, order, offset, limit } = selected;
+    let order = match order {
+        EventOrder::NewestFirst => "DESC",
+        EventOrder::OldestFirst => "ASC",
     };
-    let rows: Vec<Json<Content>> =
-        fetch_scalars!(transaction, select, organization, environment, range.start, range.end, limit, offset);
+    let (affected, wanted) = match transaction {
+        Transaction::Sqlite(_) => ("json_each(content, '$.artifacts') a", "SELECT value FROM json_each($7)"),
+        Transaction::Postgres(_) => (
+            "json_array_elements(content::json -> 'artifacts') AS a (value)",
+            "SELECT json_array_elements_text($7::json)",
+        ),
+    };
+    let select = AssertSqlSafe(format!(
+        "SELECT content FROM events
+         WHERE organization = $1 AND environment = $2 AND occurred_at >= $3 AND occurred_at < $4
+           AND kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV', 'ON_NON_COMPLIANT_ARTIFACT', 'ON_TEST')
+           AND ($7 IS NULL OR kind NOT IN ('ON_COMPLIANT_ENV', 'ON_NON_COMPLIANT_ENV')
+                AND EXISTS (SELECT 1 FROM {affected} WHERE a.value ->> 'fingerprint' IN ({wanted})))
+         ORDER BY occurred_at {order}, id {order} LIMIT $5 OFFSET $6"
+    ));
+    let wanted = artifacts.map(json).transpose()?;
+    let rows: Vec<Json<Content>> = fetch_scalars!(
+        transaction,
+        select,
+        organization,
+        environment,
+        times.start,
+        times.end,
+        limit,
+        offset,
+        wanted.as_deref()
+    );
     Ok(rows.into_iter().map(|Json(event)| event).collect())
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sqlx::AssertSqlSafe;
+
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::fetch_all;
@@ -74,32 +76,35 @@ pub struct FailingArtifact {
     pub reasons: Vec<Reason>,
 }
 
-/// The running artifacts whose verdict has reasons of a policy, of the first non-compliant ones in the environments to
-/// which it is attached.
+/// The running artifacts whose verdict has reasons of a policy, in the environments to which it is attached.
 pub async fn failing_artifacts(
     transaction: &mut Transaction,
     organization: &str,
     policy: &str,
 ) -> Result<AtMost<FailingArtifact>, Error> {
-    const SELECT: &str = "
-        SELECT e.name AS environment, v.fingerprint, r.name, v.reasons
-        FROM policy_attachments a
-          JOIN environments e ON e.organization = a.organization AND e.name = a.environment
-          JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id AND v.until_at IS NULL
-            AND v.compliance = $3
-          JOIN artifact_runs r ON r.organization = e.organization AND r.environment = e.id
-            AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
-        WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
-        ORDER BY e.name, r.name, v.fingerprint LIMIT $4";
+    let reasons = match transaction {
+        Transaction::Sqlite(_) => "json_each(v.reasons) x",
+        Transaction::Postgres(_) => "json_array_elements(v.reasons::json) AS x (value)",
+    };
+    let select = AssertSqlSafe(format!(
+        "SELECT e.name AS environment, v.fingerprint, r.name, v.reasons
+         FROM policy_attachments a
+           JOIN environments e ON e.organization = a.organization AND e.name = a.environment
+           JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id AND v.until_at IS NULL
+             AND v.compliance = $3
+           JOIN artifact_runs r ON r.organization = e.organization AND r.environment = e.id
+             AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
+         WHERE a.organization = $1 AND a.policy = $2 AND a.closed_at IS NULL
+           AND EXISTS (SELECT 1 FROM {reasons} WHERE x.value -> 'rule' ->> 'policy_name' = $2)
+         ORDER BY e.name, r.name, v.fingerprint LIMIT $4"
+    ));
     let (failing, limit) = (Compliance::NonCompliant.as_str(), one_more_than(MAX_ROWS));
-    let rows: Vec<FailingArtifact> = fetch_all!(transaction, SELECT, organization, policy, failing, limit);
-    let mut failing = AtMost::from_rows(MAX_ROWS, rows);
-    failing.listed.retain_mut(|artifact| {
-        let of_policy = |reason: &Reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy);
-        artifact.reasons.retain(of_policy);
-        !artifact.reasons.is_empty()
-    });
-    Ok(failing)
+    let mut rows: Vec<FailingArtifact> =
+        fetch_all!(transaction, select, organization, policy, failing, limit);
+    for row in &mut rows {
+        row.reasons.retain(|reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy));
+    }
+    Ok(AtMost::from_rows(MAX_ROWS, rows))
 }
 
 /// Groups versions, in their order, by policy.

@@ -272,6 +272,19 @@ async fn events_are_listed_by_page_interval_time_and_repository(database: Databa
     service.get(READER, "/environments/acme/prod/events?repo_name=acme/none").await.expect(404);
 }
 
+async fn events_of_a_repository_fill_their_pages(database: Database) {
+    let service = with_policy(database).await;
+    attest(&service, 'a', 0).await;
+    for digits in ["a", "ab", "abc", "abcd", "bcd"] {
+        run(&service, "prod", digits).await;
+    }
+    let filtered =
+        async |page: u32| events(&service, &format!("?repo_name=acme/cart&per_page=1&page={page}")).await;
+    assert_eq!(filtered(1).await, ["5 exited cart:a: 1 instance stopped running (from 1 to 0)"]);
+    assert_eq!(filtered(2).await, ["1 started-compliant cart:a: 1 instance started running (from 0 to 1)"]);
+    assert_eq!(filtered(3).await, [""; 0]);
+}
+
 async fn gaps_silence_and_removed_history_are_said(database: Database) {
     let limits = Limits { silent_after: Duration::from_micros(1), ..Limits::default() };
     let options = Options { limits, ..Options::default() };
@@ -425,6 +438,7 @@ crate::service::on_both! {
     snapshot_is_found_by_number_distance_and_time,
     snapshots_are_listed_by_page_and_interval,
     events_are_listed_by_page_interval_time_and_repository,
+    events_of_a_repository_fill_their_pages,
     gaps_silence_and_removed_history_are_said,
     snapshots_are_compared_within_and_across_environments,
     environments_are_filtered_sorted_and_paged,

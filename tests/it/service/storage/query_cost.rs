@@ -209,7 +209,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "search: a pod by its name": read, |t| store::search::pods(&mut t, "acme", &ended);
         "search: images": read, |t| store::search::images(&mut t, "acme", &absent);
         "search: pods": read, |t| store::search::pods(&mut t, "acme", &absent);
-        "search: trails": read, |t| store::search::trails(&mut t, "acme", &absent);
+        "search: trails": read, |t| store::search::trails(&mut t, "acme", &absent, &[]);
         "search: flows": read, |t| store::search::flows(&mut t, "acme", &absent);
         "search: commits": read, |t| store::search::artifacts_of_commit(&mut t, "acme", "0123456", None);
         "flows": read, |t| store::flows::list(&mut t, "acme", FlowFilter::Part(""), Some(Page::default()));

@@ -17,7 +17,7 @@ pub(crate) fn first_note(total: usize, what: &str) -> Markup {
 
 /// The note below a list of the first rows only, whose total is unknown.
 pub(crate) fn first_rows_note(cut_at: Option<usize>, what: &str) -> Markup {
-    html! { @if let Some(listed) = cut_at { p { "Only the first " (listed) " " (what) " are considered." } } }
+    html! { @if let Some(listed) = cut_at { p { "Only the first " (listed) " " (what) " are shown." } } }
 }
 
 /// A table that scrolls horizontally if it is wider than the screen.

@@ -35,7 +35,7 @@ impl SearchResults {
             images: store::search::images(transaction, organization, &text).await?,
             pods: store::search::pods(transaction, organization, &text).await?,
             flows: store::search::flows(transaction, organization, &text).await?,
-            trails: store::search::trails(transaction, organization, &text).await?,
+            trails: AtMost::default(),
         };
         if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
             found.digests = store::search::artifacts(transaction, organization, first, last).await?;
@@ -45,9 +45,10 @@ impl SearchResults {
                 store::search::artifacts_of_commit(transaction, organization, &commit, None).await?;
             found.trails_of_commits =
                 store::search::trails_of_commit(transaction, organization, &commit).await?;
-            // A trail may be named by its commit.
-            found.trails.listed.retain(|trail| !found.trails_of_commits.listed.contains(trail));
         }
+        // A trail may be named by its commit.
+        let of_commits = &found.trails_of_commits.listed;
+        found.trails = store::search::trails(transaction, organization, &text, of_commits).await?;
         Ok(found)
     }
 }

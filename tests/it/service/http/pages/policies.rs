@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::service::bootstrap;
 use crate::service::report;
+use crate::service::rules::policies;
 use crate::service::support::browser::{Browser, assert_contains, main_element};
 use crate::service::{
     ADMIN, ATTESTER, Database, Options, READER, Response, STRANGER, TestService, digest, form, pod,
@@ -105,6 +106,28 @@ async fn policy_is_shown_with_rules_versions_environments_and_failures(database:
     assert_eq!(reader.get("/ui/acme/policies/none").await.status, 404);
 }
 
+async fn failures_of_another_policy_do_not_hide_those_of_a_policy(database: Database) {
+    let service = TestService::start(database).await;
+    let mut pods: Vec<_> = (0..101).map(|n| pod(&format!("p-{n}"), &format!("all:{n:03}"), 'a')).collect();
+    for (n, pod) in pods.iter_mut().enumerate() {
+        pod["digests"] = json!({ format!("all:{n:03}"): format!("{n:064x}") });
+    }
+    pods.push(pod("q", "web:1", 'b'));
+    service.report(ADMIN, "prod", report(&pods)).await.expect(201);
+    let only = |name: &str| format!("attestations: [{{name: unit, type: junit, if: \"${{{{ {name} }}}}\"}}]");
+    policies::put(&service, ADMIN, "all", &only("artifact.name != 'web:1'")).await.expect(201);
+    policies::put(&service, ADMIN, "web", &only("artifact.name == 'web:1'")).await.expect(201);
+    policies::attach(&service, "prod", &["all", "web"]).await.expect(200);
+    let mut reader = Browser::signed_in(&service, READER).await;
+    let page = main_element(&reader.get("/ui/acme/policies/web").await);
+    assert_eq!(page.matches("unit (junit) is missing").count(), 1, "{page}");
+    assert_contains(&page, &[&format!("href=\"/ui/acme/artifacts/{}\"", digest('b'))]);
+    assert!(!page.contains("Only the first"), "{page}");
+    let page = main_element(&reader.get("/ui/acme/policies/all").await);
+    assert_eq!(page.matches("unit (junit) is missing").count(), 100);
+    assert_contains(&page, &["Only the first 100 non-compliant artifacts are shown"]);
+}
+
 async fn short_form_of_the_bootstrap_file_is_a_policy(database: Database) {
     let policy = |more: &str| {
         let policy = format!("{{attestations: [{{flow: cart, name: unit{more}}}], approval: true}}");
@@ -132,6 +155,7 @@ async fn short_form_of_the_bootstrap_file_is_a_policy(database: Database) {
 }
 
 crate::service::on_both!(
+    failures_of_another_policy_do_not_hide_those_of_a_policy,
     short_form_of_the_bootstrap_file_is_a_policy,
     policy_is_shown_with_rules_versions_environments_and_failures
 );

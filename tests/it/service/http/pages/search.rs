@@ -79,6 +79,24 @@ async fn fifty_results_per_kind_are_shown(database: Database) {
     }
 }
 
+async fn trails_of_commits_leave_room_for_trails_by_name(database: Database) {
+    let service = TestService::start(database).await;
+    let begin = async |name: String, commit: Option<&str>| {
+        let mut data = json!({"attestation_name": "unit", "junit_results": []});
+        if let Some(commit) = commit {
+            data["git_commit_info"] = json!({"sha1": format!("{commit:0<40}")});
+        }
+        service.attest(ADMIN, "cart", &name, form(&data)).await.expect(201);
+    };
+    begin("by-name-abcdef0".to_owned(), None).await;
+    for number in 0..50 {
+        begin(format!("abcdef0-{number}"), Some("abcdef0")).await;
+    }
+    let page = Browser::signed_in(&service, READER).await.get(&search_url("abcdef0")).await.text;
+    assert_contains(&page, &["<h2>Trails of commits</h2>", "<h2>Trails</h2>", "<bdi>by-name-abcdef0</bdi>"]);
+    assert!(!page.contains("Only the first"), "{page}");
+}
+
 async fn search_for_a_flow_shows_its_newest_trails_first(database: Database) {
     let service = TestService::start(database).await;
     let attested = json!({"attestation_name": "unit", "junit_results": []});
@@ -189,6 +207,7 @@ crate::service::on_both!(
     running_pods_are_listed_before_ended_pods,
     search_finds_each_kind_and_links_to_its_page,
     fifty_results_per_kind_are_shown,
+    trails_of_commits_leave_room_for_trails_by_name,
     search_for_a_flow_shows_its_newest_trails_first,
     old_entries_are_found_by_their_full_names,
 );

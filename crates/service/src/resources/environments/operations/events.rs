@@ -23,7 +23,7 @@ use rules::event::AffectedArtifact;
 use rules::notification::Content;
 use store::Transaction;
 use store::artifacts::flows::KnownArtifact;
-use store::environments::timeline::{EventOrder, ReportGap};
+use store::environments::timeline::{EventOrder, ReportGap, SelectedEvents};
 
 /// An event of an environment. A text that does not apply is empty.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
@@ -98,16 +98,10 @@ pub(crate) async fn list_events(
     let before = i64::from(page.offset() > 0);
     let (offset, limit) = (page.offset() - before, page.size() + before);
     let order = if is_reversed { EventOrder::OldestFirst } else { EventOrder::NewestFirst };
-    let mut events = store::environments::timeline::events(
-        &mut transaction,
-        &organization,
-        environment.id,
-        times.clone(),
-        order,
-        offset,
-        limit,
-    )
-    .await?;
+    let selected = SelectedEvents { times: times.clone(), artifacts: wanted.as_ref(), order, offset, limit };
+    let mut events =
+        store::environments::timeline::events(&mut transaction, &organization, environment.id, selected)
+            .await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
@@ -141,11 +135,14 @@ pub(crate) async fn list_events(
     if is_reversed {
         events.reverse();
     }
+    if let Some(wanted) = &wanted {
+        for event in &mut events {
+            event.artifacts.retain(|artifact| wanted.contains(&artifact.fingerprint));
+        }
+    }
     let listed = events.iter().flat_map(|event| EnvironmentEvent::list(event, &known));
-    let is_wanted =
-        |event: &EnvironmentEvent| wanted.as_ref().is_none_or(|wanted| wanted.contains(&event.sha256));
     // In a stable order: reports resume before the events of the first one.
-    let mut listed: Vec<_> = listed.filter(is_wanted).chain(silences).collect();
+    let mut listed: Vec<_> = listed.chain(silences).collect();
     listed.sort_by_key(|event| Reverse(event.reported_at));
     if is_reversed {
         listed.reverse();
@@ -221,12 +218,12 @@ fn after(at: Timestamp) -> Timestamp {
     at.after(Some(at))
 }
 
-/// The fingerprints of the artifacts of these repositories; `None` without any repository.
+/// The artifacts of these repositories; `None` without any repository.
 async fn artifacts_of_repositories(
     transaction: &mut Transaction,
     organization: &str,
     names: &[String],
-) -> Result<Option<BTreeSet<String>>, Problem> {
+) -> Result<Option<BTreeSet<Fingerprint>>, Problem> {
     let mut artifacts = BTreeSet::new();
     for name in names {
         let repositories =
@@ -235,9 +232,9 @@ async fn artifacts_of_repositories(
             return Err(not_found::repository(transaction, organization, name, None, "").await);
         }
         for repository in repositories {
-            let built =
-                store::artifacts::live::of_repository(transaction, organization, repository.id).await?;
-            artifacts.extend(built.iter().map(ToString::to_string));
+            artifacts.extend(
+                store::artifacts::live::of_repository(transaction, organization, repository.id).await?,
+            );
         }
     }
     Ok((!names.is_empty()).then_some(artifacts))
