@@ -95,6 +95,11 @@ pub enum TokenError {
         "the issuer has no key with the key ID and algorithm of the token; new keys of an issuer are in effect within a minute"
     )]
     UnknownKey,
+    #[error(
+        "the issuer has no key with the key ID and algorithm of the token; its keys are from a file: reload the bootstrap file \
+         after a change of that file"
+    )]
+    UnknownKeyOfFile,
     #[error("its signature is invalid")]
     Signature,
     /// A claim is missing, or has an unexpected type or value.

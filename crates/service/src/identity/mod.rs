@@ -117,7 +117,8 @@ impl Identities {
             match verified.and_then(|claims| Ok(permissions(issuer, organization, &claims, now)?)) {
                 Ok(grant) => return Ok(grant),
                 // Keep the error of the issuer whose key fits.
-                Err(AuthenticationError::Invalid(TokenError::UnknownKey)) if error.is_some() => {}
+                Err(AuthenticationError::Invalid(TokenError::UnknownKey | TokenError::UnknownKeyOfFile))
+                    if error.is_some() => {}
                 Err(failed) => error = Some(failed),
             }
         }
@@ -191,7 +192,13 @@ impl Identities {
             "the keys of the issuer of this token are not available yet; they are requested again",
         );
         let remote = match keys {
-            Keys::Fixed(keys) => return Ok(token.verify(keys)?),
+            Keys::Fixed(keys) => {
+                let of_file = |error| match error {
+                    TokenError::UnknownKey => TokenError::UnknownKeyOfFile,
+                    error => error,
+                };
+                return Ok(token.verify(keys).map_err(of_file)?);
+            }
             Keys::Remote(remote) => remote,
         };
         let verify = || remote.current(now).map(|found| token.verify(&found.keys));

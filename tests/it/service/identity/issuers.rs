@@ -623,7 +623,8 @@ async fn service_account_token_is_verified_with_keys_from_a_file(database: Datab
     // kube-apiserver sends no `typ`.
     let sign = |key: &Key| key.sign("RS256", json!({"typ": null}), &claims);
     assert!(is_accepted(&service, &sign(&key)).await);
-    assert_eq!(send(&service, &sign(&next)).await.0, 401);
+    let (status, message) = send(&service, &sign(&next)).await;
+    assert!(status == 401 && message.contains("reload the bootstrap file"), "{message}");
     // Another cluster with the same issuer, as is usual.
     let by = "SELECT reported_by FROM snapshots ORDER BY snapshot";
     service.report(&sign(&other), "prod", report(&[pod("p", "cart:1", 'b')])).await.expect(201);
@@ -635,6 +636,14 @@ async fn service_account_token_is_verified_with_keys_from_a_file(database: Datab
     assert_eq!(send(&service, &sign(&key)).await.0, 401);
     assert!(is_accepted(&service, &sign(&next)).await);
 }
+    let audit = service.get(ADMIN, "/audit/acme").await.expect(200).json();
+    let changes: Vec<_> = audit["data"].as_array().unwrap().iter().map(|entry| &entry["change"]).collect();
+    let expected = format!(
+        "the keys of issuer cluster of {ISSUER} were replaced: they were \"3vS7kXxM9Q0s2Xj0ZrYhWm8eQm8kq2d9s4l2m8x1aBc\", \
+         and are \"next\""
+    );
+    assert!(changes.iter().any(|change| change.as_str().unwrap().contains(&expected)), "{changes:#?}");
+    assert!(!audit.to_string().contains("was removed"), "{changes:#?}");
 
 /// The blocks of docs/guides/install.md: the issuer of a cluster, and the values of its agent.
 async fn documented_projected_token_reports_its_environment(database: Database) {
