@@ -40,6 +40,7 @@ SCHEMA = [
     ("commonLabels: {a: 1}", "/commonLabels/a': got number, want string"),
     ("service: {port: 65536}", "/service/port': maximum"),
     ("service: {allowInternal: [intranet]}", "/service/allowInternal/0"),
+    ("service: {trustedProxies: [intranet]}", "/service/trustedProxies/0"),
     ("service: {database: {sqlite: {size: large}}}", "/service/database/sqlite/size"),
     ("service: {bootstrap: {generation: one, organizations: []}}", "/service/bootstrap/generation': got string"),
     ("service: {bootstrap: {generation: 9007199254740993, organizations: []}}", "/service/bootstrap/generation': maximum"),

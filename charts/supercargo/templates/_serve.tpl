@@ -60,6 +60,9 @@ containers:
       {{- with $service.allowInternal }}
       - --allow-internal={{ join "," . }}
       {{- end }}
+      {{- with $service.trustedProxies }}
+      - --trusted-proxies={{ join "," . }}
+      {{- end }}
       {{- with $service.maxReport }}
       - --max-report={{ int64 . }}
       {{- end }}

@@ -32,6 +32,12 @@ use model::{Fingerprint, Trigger};
 use store::Store;
 use store::environments::events::Queued;
 
+/// Networks that the service treats differently from others.
+pub(crate) struct Networks {
+    pub(crate) allowed_internal: Vec<IpNet>,
+    pub(crate) trusted_proxies: Vec<IpNet>,
+}
+
 /// A cheap handle: all clones share the same parts.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Parts>);
@@ -62,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) addresses: Addresses,
     /// The internal networks that notifications may reach.
     pub(crate) allowed_internal: Vec<IpNet>,
+    /// The networks of proxies that name the addresses of their clients.
+    pub(crate) trusted_proxies: Vec<IpNet>,
     /// Issuers whose tokens are accepted, and their keys.
     pub(crate) identities: Identities,
     pub(crate) invitation: Invitation,
@@ -80,8 +88,9 @@ impl App {
         clock: Clock,
         links: Links,
         log_signer: LogSigner,
-        allowed_internal: Vec<IpNet>,
+        networks: Networks,
     ) -> Self {
+        let Networks { allowed_internal, trusted_proxies } = networks;
         let pools = store.pool_sizes();
         let share = ConnectionShare::from_pools(pools.readers, pools.writers);
         let site = Site::new(store, links, log_signer, clock, limits.silent_after);
@@ -101,6 +110,7 @@ impl App {
             outbox: Notify::new(),
             addresses: Addresses::default(),
             allowed_internal,
+            trusted_proxies,
             identities: Identities::default(),
             invitation: Invitation::default(),
             unknown_fields: UnknownFieldWarnings::default(),

@@ -36,7 +36,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::app::App;
+use crate::app::{App, Networks};
 use crate::bootstrap::{Bootstrap, BootstrapError};
 use crate::engine::log_signer::LogSigner;
 use crate::http::links::Links;
@@ -68,6 +68,8 @@ pub struct Setup {
     pub timeouts: DatabaseTimeouts,
     /// Internal networks of notification targets and issuers.
     pub allowed_internal: Vec<IpNet>,
+    /// Networks of proxies whose `Forwarded` and `X-Forwarded-For` name the client.
+    pub trusted_proxies: Vec<IpNet>,
     /// The private key that signs checkpoints of the logs.
     pub signing_key: Option<PathBuf>,
 }
@@ -146,7 +148,9 @@ impl Service {
         let public_url = public_url.map_err(|e| StartError::Address(std::io::Error::other(e)))?;
         let links = Links::new(public_url, identity.is_some());
         let signer = LogSigner::new(&links, signing_key);
-        let app = App::new(store, replica, &setup.limits, setup.clock, links, signer, setup.allowed_internal);
+        let networks =
+            Networks { allowed_internal: setup.allowed_internal, trusted_proxies: setup.trusted_proxies };
+        let app = App::new(store, replica, &setup.limits, setup.clock, links, signer, networks);
         let applied = match bootstrap {
             None => false,
             Some(bootstrap) => match bootstrap::apply(&app, bootstrap).await {

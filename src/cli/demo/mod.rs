@@ -163,6 +163,7 @@ fn setup(files: &Files, clock: Clock) -> Result<Setup> {
         bounds: Bounds::default(),
         timeouts: DatabaseTimeouts::default(),
         allowed_internal: vec![ALLOWED_INTERNAL],
+        trusted_proxies: Vec::new(),
         signing_key: Some(files.path(files::SIGNING_KEY)),
     })
 }

@@ -51,6 +51,9 @@ pub(crate) struct Serve {
     /// denied
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL", value_parser = network)]
     allow_internal: Vec<IpNet>,
+    /// Networks of proxies, such as 10.1.0.0/16, separated by commas, whose Forwarded and X-Forwarded-For name the client
+    #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_TRUSTED_PROXIES", value_parser = network)]
+    trusted_proxies: Vec<IpNet>,
     /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs, and statements
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_SIGNING_KEY")]
     signing_key: Option<OsString>,
@@ -60,8 +63,8 @@ pub(crate) struct Serve {
     /// Maximum size of an attestation's attachment in bytes, at most 10 MiB
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().attachment, value_parser = integer(1..=Limits::default().attachment))]
     max_attachment: u64,
-    /// Maximum requests without a valid token per client address and minute; behind a proxy, all clients share its
-    /// address
+    /// Maximum requests without a valid token per client address and minute; clients of a proxy share its address, unless
+    /// it is one of --trusted-proxies
     #[arg(long, value_name = "N", default_value_t = Limits::default().invalid_tokens, value_parser = integer(1..=u32::MAX))]
     max_invalid_tokens: u32,
 }
@@ -171,6 +174,7 @@ impl Serve {
             timeouts: DatabaseTimeouts::default(),
             signing_key: non_empty(self.signing_key.as_ref()).map(PathBuf::from),
             allowed_internal: self.allow_internal.clone(),
+            trusted_proxies: self.trusted_proxies.clone(),
         })
     }
 

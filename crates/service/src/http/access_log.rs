@@ -21,7 +21,7 @@ const MAX_PATH_CHARS: usize = 500;
 
 /// Runs a request in its span, and adds the request ID to a server error.
 pub(crate) async fn run_logged(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let entry = Entry::new(&mut request);
+    let entry = Entry::new(&mut request, &app);
     let id = Arc::clone(&entry.context.id);
     // As an error, so that a filter which passes a log line passes the span too.
     let span = tracing::error_span!(target: "supercargo::access", "request", request_id = %id);
@@ -69,13 +69,13 @@ struct Entry {
 
 impl Entry {
     /// Adds the context to the request.
-    fn new(request: &mut Request) -> Self {
+    fn new(request: &mut Request, app: &App) -> Self {
         Self {
             start: Instant::now(),
             method: method_label(request.method()),
             path: shortened(request.uri().path(), MAX_PATH_CHARS),
             route: request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned(),
-            context: RequestContext::insert_into(request),
+            context: RequestContext::insert_into(request, &app.trusted_proxies),
         }
     }
 

@@ -9,8 +9,10 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
+use ipnet::IpNet;
 use tower_http::request_id::RequestId;
 
+use crate::http::client_address::client_address;
 use crate::http::problem::Problem;
 use crate::limits::permit::Permit;
 use model::Timestamp;
@@ -21,7 +23,7 @@ use runtime::listener::Peer;
 /// A cheap handle: all clones share the values of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestContext {
-    /// The address of the client.
+    /// The address of the client, by what trusted proxies say.
     pub(crate) peer: IpAddr,
     /// The path and query of the request.
     pub(crate) target: Arc<str>,
@@ -81,9 +83,10 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 }
 
 impl RequestContext {
-    pub(crate) fn insert_into(request: &mut Request) -> Self {
+    pub(crate) fn insert_into(request: &mut Request, trusted_proxies: &[IpNet]) -> Self {
         // The listener adds the peer to every request.
         let peer = request.extensions().get().map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
+        let peer = client_address(peer, request.headers(), trusted_proxies);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).into();
         // The layer outside the access log adds the ID, which is ASCII.
         let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok());

@@ -8,6 +8,7 @@ pub(crate) mod unknown_fields;
 
 pub(crate) mod access_log;
 pub(crate) mod body;
+mod client_address;
 pub(crate) mod context;
 pub(crate) mod form;
 pub(crate) mod hex_prefix;

@@ -56,7 +56,7 @@ pub(crate) async fn authenticate(
 }
 
 /// The permissions of a token of an issuer, or the response to one of an unknown issuer. A valid token is new each hour, so
-/// those of a limited address are verified one at a time.
+/// those of a limited address are verified: at once by the keys that are known, and otherwise one at a time.
 async fn authenticate_jwt(
     app: &App,
     context: &RequestContext,
@@ -67,7 +67,13 @@ async fn authenticate_jwt(
     let Some(organization) = organization else {
         return Ok(Err(Problem::invalid_token("tokens of issuers have no default organization")));
     };
-    let (limited, _permit) = app.limiter.admit_unknown(context.peer, hash)?;
+    let is_limited = app.limiter.check(context.peer, Some(hash)).is_err();
+    // Others of the address sent too many invalid tokens: this one is not refused for them.
+    let (limited, _permit) = if is_limited && app.identities.grants(organization, jwt, app.site.now()) {
+        (None, None)
+    } else {
+        app.limiter.admit_unknown(context.peer, hash)?
+    };
     let waiting = if limited.is_some() { Waiting::Denied } else { Waiting::Permitted };
     let store = &app.site.store;
     match app.identities.authenticate(store, organization, jwt, app.site.now(), waiting).await {

@@ -125,6 +125,23 @@ impl Identities {
         Err(error.unwrap_or(TokenError::UnknownIssuer.into()))
     }
 
+    /// Whether a token gives permissions by what this process knows. Waits for nothing, so that a stranger's guesses cost
+    /// no query.
+    pub(crate) fn grants(&self, organization: &str, text: &str, now: Timestamp) -> bool {
+        let (Some(url), Ok(token)) = (unverified_issuer(text), Token::parse(text)) else { return false };
+        let known = self.known();
+        let mut issuers = known.values().filter(|known| {
+            known.organization == organization && known.issuer.url == url && known.issuer.sign_in.is_none()
+        });
+        issuers.any(|known| {
+            let claims = match &known.keys {
+                Keys::Fixed(keys) => token.verify(keys).ok(),
+                Keys::Remote(remote) => remote.current(now).and_then(|found| token.verify(&found.keys).ok()),
+            };
+            claims.is_some_and(|claims| permissions(&known.issuer, organization, &claims, now).is_ok())
+        })
+    }
+
     /// The open issuers of an organization with this URL, by name.
     async fn open(
         &self,
@@ -203,11 +220,12 @@ impl Identities {
         };
         let verify = || remote.current(now).map(|found| token.verify(&found.keys));
         let mut verified = verify();
-        if matches!(verified, None | Some(Err(TokenError::UnknownKey | TokenError::Signature)))
-            && waiting == Waiting::Permitted
-            && remote.refreshed(&self.remote, now).await?
-        {
-            verified = verify();
+        if matches!(verified, None | Some(Err(TokenError::UnknownKey | TokenError::Signature))) {
+            match waiting {
+                Waiting::Permitted if remote.refreshed(&self.remote, now).await? => verified = verify(),
+                Waiting::Permitted => {}
+                Waiting::Denied => remote.want(&self.remote, now),
+            }
         }
         Ok(verified.ok_or(NO_KEYS)??)
     }

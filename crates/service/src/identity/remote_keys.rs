@@ -161,6 +161,15 @@ impl RemoteKeys {
         Ok(true)
     }
 
+    /// Asks for a refresh, unless the last one is too recent for another one.
+    pub(crate) fn want(&self, registry: &RemoteKeyRegistry, now: Timestamp) {
+        let mut state = self.lock();
+        if !state.is_refreshing && !state.attempted_recently(now) {
+            state.is_wanted = true;
+            registry.wake.notify_one();
+        }
+    }
+
     /// The permit to wait for the issuer: for new keys, or for the ID token of a sign-in.
     pub(crate) fn wait(&self) -> Result<SemaphorePermit<'_>, store::Error> {
         const LIMIT: store::Error = store::Error::Busy("too many requests wait for this issuer");

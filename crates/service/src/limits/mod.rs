@@ -249,7 +249,7 @@ mod tests {
                 limits.session.max_per_token
             ),
             format!(
-                "requests without a valid token or session | {} per {} s and address | | none | 429; sessions and tokens of issuers are checked one at a time",
+                "requests without a valid token or session | {} per {} s and address | | none | 429; sessions, and tokens of issuers with an unknown key, are checked one at a time",
                 limits.invalid_tokens,
                 limits.invalid_tokens_within.as_secs()
             ),

@@ -86,6 +86,13 @@ pub async fn open_tokens(store: &Store) -> Result<Vec<Fingerprint>, Error> {
     Ok(fetch_scalars!(&mut transaction, SELECT))
 }
 
+/// The open tokens that were created since a time.
+pub async fn created_since(store: &Store, since: Timestamp) -> Result<Vec<Fingerprint>, Error> {
+    const SELECT: &str = "SELECT sha256 FROM tokens WHERE closed_at IS NULL AND created_at >= $1";
+    let mut transaction = store.read().await?;
+    Ok(fetch_scalars!(&mut transaction, SELECT, since))
+}
+
 /// The number of open organizations.
 pub async fn organizations(store: &Store) -> Result<i64, Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM organizations WHERE closed_at IS NULL";

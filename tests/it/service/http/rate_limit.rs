@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::Method;
 use service::Limits;
 use tokio::task::JoinSet;
 
@@ -53,6 +54,50 @@ async fn address_with_ten_invalid_tokens_gets_429_and_valid_tokens_pass(database
     Response::from_request(service.http.get(format!("{}/api/v2/openapi.json", service.base)))
         .await
         .expect(200);
+}
+
+/// The status of a request with an invalid token that has these headers.
+async fn guess(service: &TestService, headers: &[(&str, &str)]) -> u16 {
+    let mut request = service.request(Method::GET, GUESSED, "/trails/acme");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Response::from_request(request).await.status.as_u16()
+}
+
+async fn clients_of_a_trusted_proxy_are_limited_by_their_own_addresses(database: Database) {
+    let limits = Limits { invalid_tokens: 1, ..Limits::default() };
+    let options = Options { limits, trusted_proxies: &["127.0.0.0/8"], ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    for (address, status) in [
+        ("203.0.113.7", 401),
+        ("203.0.113.7", 429),
+        // What the client sent is in front of its address.
+        ("198.51.100.1, 203.0.113.7", 429),
+        ("203.0.113.8", 401),
+        ("2001:db8::1", 401),
+        ("2001:db8::2", 429),
+    ] {
+        assert_eq!(guess(&service, &[("x-forwarded-for", address)]).await, status, "{address}");
+    }
+    assert_eq!(guess(&service, &[("forwarded", "for=203.0.113.7")]).await, 429);
+    assert_eq!(guess(&service, &[("forwarded", "for=\"[2001:db8:1::1]:443\";proto=https")]).await, 401);
+    let lines = [("x-forwarded-for", "198.51.100.1"), ("x-forwarded-for", "203.0.113.7")];
+    assert_eq!(guess(&service, &lines).await, 429);
+    // Garbage counts for the proxy.
+    assert_eq!(guess(&service, &[("x-forwarded-for", "garbage")]).await, 401);
+    assert_eq!(guess(&service, &[("x-forwarded-for", "203.0.113.9, garbage")]).await, 429);
+}
+
+async fn forwarding_headers_of_other_clients_are_ignored(database: Database) {
+    let limits = Limits { invalid_tokens: 1, ..Limits::default() };
+    let options = Options { limits, trusted_proxies: &["192.0.2.0/24"], ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    assert_eq!(guess(&service, &[("x-forwarded-for", "203.0.113.7")]).await, 401);
+    for name in ["x-forwarded-for", "forwarded"] {
+        assert_eq!(guess(&service, &[(name, "203.0.113.8")]).await, 429);
+        assert_eq!(guess(&service, &[(name, "for=203.0.113.9")]).await, 429);
+    }
 }
 
 async fn rate_limit_expires(database: Database) {
@@ -202,6 +247,8 @@ async fn sign_in_link_works_for_a_rate_limited_address(database: Database) {
 
 crate::service::on_sqlite!(
     address_with_ten_invalid_tokens_gets_429_and_valid_tokens_pass,
+    clients_of_a_trusted_proxy_are_limited_by_their_own_addresses,
+    forwarding_headers_of_other_clients_are_ignored,
     rate_limit_expires,
     removed_token_is_rate_limited,
     rate_limited_request_does_not_query_the_database,

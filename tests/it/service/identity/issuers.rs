@@ -15,6 +15,7 @@ use aws_lc_rs::signature::{
 use aws_lc_rs::{encoding::AsDer, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 use service::{Clock, Limits};
@@ -635,7 +636,6 @@ async fn service_account_token_is_verified_with_keys_from_a_file(database: Datab
     service.reload(&bootstrap(1)).await;
     assert_eq!(send(&service, &sign(&key)).await.0, 401);
     assert!(is_accepted(&service, &sign(&next)).await);
-}
     let audit = service.get(ADMIN, "/audit/acme").await.expect(200).json();
     let changes: Vec<_> = audit["data"].as_array().unwrap().iter().map(|entry| &entry["change"]).collect();
     let expected = format!(
@@ -644,6 +644,7 @@ async fn service_account_token_is_verified_with_keys_from_a_file(database: Datab
     );
     assert!(changes.iter().any(|change| change.as_str().unwrap().contains(&expected)), "{changes:#?}");
     assert!(!audit.to_string().contains("was removed"), "{changes:#?}");
+}
 
 /// The blocks of docs/guides/install.md: the issuer of a cluster, and the values of its agent.
 async fn documented_projected_token_reports_its_environment(database: Database) {
@@ -772,6 +773,30 @@ async fn valid_token_of_a_rate_limited_address_is_accepted(database: Database) {
     service.get(STRANGER, "/trails/stranger").await.expect(200);
 }
 
+async fn flood_of_forged_tokens_refuses_no_valid_one_of_its_address(database: Database) {
+    let (key, attacker) = (Key::ed("k"), Key::ed("k"));
+    let issuer = Issuer::start(&[&key]);
+    let (clock, test_clock) = TestClock::new();
+    let options = Options {
+        limits: Limits { invalid_tokens: 3, ..Limits::default() },
+        bootstrap: with_issuer(1, &issuer.server.url(), ""),
+        allowed_internal: &["127.0.0.1/32"],
+        clock,
+        ..Options::default()
+    };
+    let service = TestService::start_with(database, options).await;
+    let token = |key: &Key, n: usize| {
+        key.sign("EdDSA", json!({}), &with(&issuer.claims(&test_clock), json!({"jti": n})))
+    };
+    assert!(is_accepted(&service, &token(&key, 0)).await);
+    let (forged, valid): (Vec<_>, Vec<_>) = (1..100).map(|n| (token(&attacker, n), token(&key, n))).unzip();
+    let flood = forged.iter().chain(&forged).map(|token| send(&service, token));
+    let requests = valid.iter().map(|token| send(&service, token));
+    let (flood, requests) = tokio::join!(join_all(flood), join_all(requests));
+    assert!(flood.iter().any(|(status, _)| *status == 429), "{flood:?}");
+    assert!(requests.iter().all(|(status, _)| *status == 200), "{requests:?}");
+}
+
 async fn static_token_in_the_form_of_a_jwt_works(database: Database) {
     let token = format!("{}.{}.AAAA", encode(r#"{"alg":"HS256"}"#), encode(r#"{"iss":"legacy"}"#));
     let more = "      - {name: legacy, role: read, file: legacy}";
@@ -796,6 +821,7 @@ crate::service::on_sqlite!(
     keys_of_an_unavailable_issuer_work_for_a_day,
     slow_issuer_delays_only_its_own_callers,
     issuer_at_an_internal_address_is_not_requested,
+    flood_of_forged_tokens_refuses_no_valid_one_of_its_address,
     valid_token_of_a_rate_limited_address_is_accepted,
     static_token_in_the_form_of_a_jwt_works,
 );

@@ -184,6 +184,21 @@ async fn revoked_token_ends_on_all_replicas_and_its_evidence_keeps_its_name(data
     service.get(&token, "/trails/acme").await.expect(401);
 }
 
+async fn token_of_another_replica_is_accepted_from_a_rate_limited_address(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    let limits = Limits { invalid_tokens: 1, ..options().limits };
+    let url = Some(service.database.url());
+    let options = Options { database_url: url, limits, ..Options::default() };
+    let replica = TestService::start_with(Database::sqlite(), options).await;
+    replica.get("guessed", "/trails/acme").await.expect(401);
+    replica.get("guessed", "/trails/acme").await.expect(429);
+    let token = created(&service, &json!({"name": "ci", "role": "admin"})).await;
+    eventually("the replica knows the token", async || {
+        replica.get(&token, "/trails/acme").await.status == 200
+    })
+    .await;
+}
+
 async fn expired_token_is_rejected_and_its_use_is_recorded_once_an_hour(database: Database) {
     let clock = Clock::default();
     clock.set_back(Duration::from_hours(2));
@@ -327,6 +342,7 @@ crate::service::on_both!(
     created_token_has_its_role_and_scope_only,
     organization_has_a_limit_of_tokens,
     revoked_token_ends_on_all_replicas_and_its_evidence_keeps_its_name,
+    token_of_another_replica_is_accepted_from_a_rate_limited_address,
     expired_token_is_rejected_and_its_use_is_recorded_once_an_hour,
     reload_keeps_created_tokens_and_replaces_those_that_it_declares,
     token_that_was_revoked_during_a_request_creates_none,

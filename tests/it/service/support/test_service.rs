@@ -67,6 +67,8 @@ pub struct Options {
     pub password_file: Option<PathBuf>,
     /// Internal networks that notifications may be sent to.
     pub allowed_internal: &'static [&'static str],
+    /// Networks of proxies.
+    pub trusted_proxies: &'static [&'static str],
     /// Creates a one-time sign-in link, as the demo does.
     pub invites: bool,
     pub clock: Clock,
@@ -105,6 +107,7 @@ impl Default for Options {
             database_read: None,
             password_file: None,
             allowed_internal: &[],
+            trusted_proxies: &[],
             invites: false,
             clock: Clock::default(),
             signing_key: None,
@@ -138,6 +141,7 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         let url: DatabaseUrl = url.parse().unwrap();
         url.with_password_file(options.password_file.clone()).unwrap()
     };
+    let networks = |texts: &[&str]| texts.iter().map(|network| network.parse().unwrap()).collect();
     Setup {
         listen: ([127, 0, 0, 1], 0).into(),
         tls: options.tls.as_ref().map(|(files, _)| files.clone()),
@@ -151,7 +155,8 @@ pub fn setup(database: &Database, folder: &Path, options: &Options) -> Setup {
         signing_key: options.signing_key.clone(),
         bounds: options.bounds,
         timeouts: DatabaseTimeouts { max_connections: 8, ..DatabaseTimeouts::default() },
-        allowed_internal: options.allowed_internal.iter().map(|network| network.parse().unwrap()).collect(),
+        allowed_internal: networks(options.allowed_internal),
+        trusted_proxies: networks(options.trusted_proxies),
     }
 }
 
