@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::engine::log_signer::LogSigner;
 use crate::engine::notify::addresses::{AddressBook, Addresses};
+use crate::http::anonymous_requests::AnonymousRequests;
 use crate::http::body::Budget;
 use crate::http::links::Links;
 use crate::http::unknown_fields::UnknownFieldWarnings;
@@ -70,6 +71,8 @@ pub(crate) struct Parts {
     pub(crate) allowed_internal: Vec<IpNet>,
     /// The networks of proxies that name the addresses of their clients.
     pub(crate) trusted_proxies: Vec<IpNet>,
+    /// Requests without a token that the access log counts.
+    pub(crate) anonymous: AnonymousRequests,
     /// Issuers whose tokens are accepted, and their keys.
     pub(crate) identities: Identities,
     pub(crate) invitation: Invitation,
@@ -111,6 +114,7 @@ impl App {
             addresses: Addresses::default(),
             allowed_internal,
             trusted_proxies,
+            anonymous: AnonymousRequests::default(),
             identities: Identities::default(),
             invitation: Invitation::default(),
             unknown_fields: UnknownFieldWarnings::default(),

@@ -228,6 +228,7 @@ impl Service {
         tasks.spawn(maintenance::database::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(identity::refresh::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(engine::queue::run(self.app.clone(), shutdown.clone()));
+        tasks.spawn(http::access_log::log_counts(self.app.clone(), shutdown.clone()));
         tasks.spawn(maintenance::token_use::run(self.app.clone(), shutdown.clone()));
         tasks.spawn(engine::notify::deliver(self.app.clone(), shutdown.clone()));
         let current = self.identity.as_ref().map(Identity::current);

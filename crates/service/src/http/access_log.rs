@@ -1,20 +1,25 @@
 //! The access log: one log line and one count in the metrics per request, and its span, which adds the request ID to all of
-//! its log lines.
+//! its log lines. Of the requests without a token, an address has one line a second.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::app::App;
+use crate::http::anonymous_requests::Counted;
 use crate::http::context::RequestContext;
 use crate::http::problem::Problem;
 use crate::limits::permit;
+use crate::maintenance::periodic::Ticks;
 use model::escape::{Escaped, shortened};
+use model::pluralize;
 
 /// Maximum length of a logged path, in characters.
 const MAX_PATH_CHARS: usize = 500;
@@ -83,15 +88,40 @@ impl Entry {
         let Self { start, method, path, route, context } = self;
         let (status, after) = (status.as_u16(), start.elapsed());
         app.metrics.request(route, method, status, after);
+        let token = context.token_name();
+        if token.is_empty() && !app.anonymous.is_first(context.peer) {
+            return;
+        }
         let (path, peer) = (Escaped(path), context.peer.to_string());
         let milliseconds = after.as_secs_f64() * 1e3;
-        let token = context.token_name();
         let who = if token.is_empty() { "-" } else { &token };
         tracing::info!(
             target: "supercargo::access",
             method, path = %path, status, milliseconds, peer, token,
             "{peer} {who} {method} {path} {status} {milliseconds:.1} ms"
         );
+    }
+}
+
+/// Logs each second how many requests without a token were only counted, until `shutdown`.
+pub(crate) async fn log_counts(app: App, shutdown: CancellationToken) {
+    let mut ticks = Ticks::new(Duration::from_secs(1));
+    loop {
+        let is_last = tokio::select! {
+            () = shutdown.cancelled() => true,
+            () = ticks.tick() => false,
+        };
+        for Counted { address, requests } in app.anonymous.take() {
+            let peer = address.map_or_else(|| "other addresses".to_owned(), |address| address.to_string());
+            tracing::info!(
+                target: "supercargo::access",
+                peer, requests,
+                "{peer} - {} without a token within a second", pluralize(requests, "more request")
+            );
+        }
+        if is_last {
+            return;
+        }
     }
 }
 

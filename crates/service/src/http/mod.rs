@@ -7,6 +7,7 @@ pub(crate) mod blocking;
 pub(crate) mod unknown_fields;
 
 pub(crate) mod access_log;
+pub(crate) mod anonymous_requests;
 pub(crate) mod body;
 mod client_address;
 pub(crate) mod context;

@@ -84,7 +84,9 @@ async fn authenticate_jwt(
         }
         Err(AuthenticationError::Unavailable(error)) => Err(error.into()),
         Err(AuthenticationError::Invalid(error)) => {
-            tracing::info!("denied: token of an issuer for {}: {error}", Escaped(organization));
+            if limited.is_none() {
+                tracing::info!("denied: token of an issuer for {}: {error}", Escaped(organization));
+            }
             let problem = Problem::invalid_token(&error);
             if error == TokenError::UnknownIssuer {
                 return Ok(Err(problem));

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use service::Limits;
 use tokio::task::JoinSet;
 
 use crate::service::report;
 use crate::service::support::browser::{Browser, assert_contains};
+use crate::service::support::process::{Process, client};
 use crate::service::support::test_service::{Options, bootstrap, eventually};
 use crate::service::{ADMIN, Database, EXPIRED, READER, Response, TestService};
 
@@ -245,7 +247,34 @@ async fn sign_in_link_works_for_a_rate_limited_address(database: Database) {
     assert_eq!(Browser::new(&service).get(path).await.status, 429, "the link can be used once");
 }
 
+/// Each request is in a line, or in the count of one.
+async fn access_log_counts_a_flood_without_tokens(database: Database) {
+    const REQUESTS: usize = 200;
+    let process = Process::start(&database.url());
+    let http = client();
+    for _ in 0..REQUESTS {
+        let request = http.get(format!("{}/api/v2/trails/acme", process.base));
+        assert!(Response::from_request(request).await.status.is_client_error());
+    }
+    let request = http.get(format!("{}/api/v2/trails/acme", process.base)).bearer_auth(READER);
+    Response::from_request(request).await.expect(200);
+    process.signal(Signal::SIGTERM);
+    let (_, log) = process.wait();
+    let (lines, counts): (Vec<_>, Vec<_>) = log
+        .lines()
+        .filter(|line| line.contains("127.0.0.1 - "))
+        .partition(|line| line.contains("GET /api/v2/trails/acme"));
+    let count = |line: &&str| -> usize {
+        let (_, after) = line.split_once("127.0.0.1 - ").unwrap();
+        after.split(' ').next().unwrap().parse().unwrap()
+    };
+    assert_eq!(lines.len() + counts.iter().map(count).sum::<usize>(), REQUESTS, "{log}");
+    assert!(lines.len() + counts.len() < REQUESTS / 4, "{log}");
+    assert!(log.contains("127.0.0.1 reader GET /api/v2/trails/acme 200"), "{log}");
+}
+
 crate::service::on_sqlite!(
+    access_log_counts_a_flood_without_tokens,
     address_with_ten_invalid_tokens_gets_429_and_valid_tokens_pass,
     clients_of_a_trusted_proxy_are_limited_by_their_own_addresses,
     forwarding_headers_of_other_clients_are_ignored,
