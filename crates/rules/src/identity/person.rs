@@ -100,7 +100,7 @@ impl Person {
     }
 }
 
-/// The person as approvals show them: `sso/8f2 (Kim Doe) <kim@example.com>`. Policies compare the address with the authors
+/// The person as approvals show them: `sso/8f2 (Kim Doe) <kim@example.com>`. Policies compare name and address with the authors
 /// of commits.
 impl fmt::Display for Person {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

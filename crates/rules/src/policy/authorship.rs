@@ -2,9 +2,11 @@
 //!
 //! The first flow that holds the artifact names the author, or the flow that determines the origin as the owner of the image
 //! under which the artifact ran. Whoever may attest it in another flow, or again in the same one, adds no author whom approvals
-//! are compared with instead: a different one is a conflict.
+//! are compared with instead: a different one is a conflict, or does not approve either.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use unicode_normalization::UnicodeNormalization;
 
 use model::{GitCommit, Text, Timestamp};
 
@@ -39,12 +41,22 @@ pub enum Author<'a> {
     Conflicting(&'a NamedAuthor, &'a NamedAuthor),
 }
 
-/// The names of a commit's author; `None` if it names neither a commit nor an author.
+/// The trailer of a commit's message that names another author, such as those of squashed commits.
+const CO_AUTHOR: &str = "co-authored-by:";
+
+/// The names of a commit's author, and then of its co-authors; `None` if it names neither a commit nor an author.
 #[must_use]
 pub fn named(commit: &GitCommit) -> Option<Vec<String>> {
-    let names = commit.author.iter().chain(&commit.author_username).map(Text::as_str);
-    let names: Vec<_> = names.filter(|name| !name.trim().is_empty()).map(str::to_owned).collect();
-    (commit.sha1.is_some() || !names.is_empty()).then_some(names)
+    let has_name = |name: &&str| !identities([*name]).is_empty();
+    let author = commit.author.iter().chain(&commit.author_username).map(Text::as_str);
+    let mut names: Vec<&str> = author.filter(has_name).collect();
+    if !names.is_empty() {
+        let lines = commit.message.as_ref().map_or("", Text::as_str).lines();
+        let trailers = lines.filter_map(|line| line.trim_start().split_at_checked(CO_AUTHOR.len()));
+        let co_authors = trailers.filter(|(key, _)| key.eq_ignore_ascii_case(CO_AUTHOR));
+        names.extend(co_authors.map(|(_, name)| name.trim()).filter(has_name));
+    }
+    (commit.sha1.is_some() || !names.is_empty()).then(|| names.into_iter().map(str::to_owned).collect())
 }
 
 impl Authorship {
@@ -56,20 +68,22 @@ impl Authorship {
             self.named.iter().filter(|named| owner.is_none_or(|owner| *owner == named.flow)).collect();
         let of_flow = counted.iter().find(|named| owner.or(first) == Some(&named.flow));
         let Some(of_flow) = of_flow.filter(|named| !named.names.is_empty()) else { return Author::Unknown };
-        let differs = |named: &&&NamedAuthor| !named.names.is_empty() && !of_flow.is_same(named);
+        let own = of_flow.identities();
+        let differs = |named: &&&NamedAuthor| !named.names.is_empty() && own.is_disjoint(&named.identities());
         let full = |named: &&&NamedAuthor| {
             counted.iter().filter(|other| other.flow == named.flow).count() >= MAX_NAMED
         };
         match counted.iter().find(differs).or_else(|| counted.iter().rfind(full)) {
             Some(other) => Author::Conflicting(of_flow, other),
+            // Another flow cannot name the author in place of the owner, but whom it names does not approve either.
             None => {
-                Author::Known(counted.iter().flat_map(|named| &named.names).map(String::as_str).collect())
+                Author::Known(self.named.iter().flat_map(|named| &named.names).map(String::as_str).collect())
             }
         }
     }
 
     /// Adds that of another digest of the image.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         for (flow, since) in &other.held {
             let known = self.held.entry(flow.clone()).or_insert(*since);
             *known = (*known).min(*since);
@@ -80,25 +94,25 @@ impl Authorship {
 }
 
 impl NamedAuthor {
-    /// Whether any names are those of one person.
-    fn is_same(&self, other: &Self) -> bool {
-        self.names.iter().any(|one| other.names.iter().any(|other| is_same_person(one, other)))
+    fn identities(&self) -> BTreeSet<String> {
+        identities(self.names.iter().map(String::as_str))
     }
 }
 
-/// Whether two names, such as `Name <mail>`, are of one person: by name, address or both, whatever the case.
+/// The names and addresses in texts such as `Name <mail>`, also of several persons, without case, accents and white space.
+/// Persons with an equal one are the same.
 #[must_use]
-pub(crate) fn is_same_person(one: &str, other: &str) -> bool {
-    let normal = |text: &str| text.trim().to_lowercase();
-    let parts = |text: &str| -> BTreeMap<&'static str, String> {
-        match text.trim().strip_suffix('>').and_then(|text| text.rsplit_once('<')) {
-            Some((name, mail)) => BTreeMap::from([("name", normal(name)), ("mail", normal(mail))]),
-            None if text.contains('@') => BTreeMap::from([("mail", normal(text))]),
-            None => BTreeMap::from([("name", normal(text))]),
-        }
+pub(crate) fn identities<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
+    const SEPARATORS: [char; 5] = ['<', '>', ',', ';', '"'];
+    let is_significant = |c: &char| c.is_alphanumeric() || "@._+-/()".contains(*c);
+    let normal = |part: &str| -> String {
+        let part: String = part.nfkd().filter(is_significant).collect();
+        let part = part.to_lowercase();
+        part.strip_prefix('@').map(str::to_owned).unwrap_or(part)
     };
-    let (one, other) = (parts(one), parts(other));
-    one.iter().any(|(part, text)| !text.is_empty() && other.get(part) == Some(text))
+    let parts = texts.into_iter().flat_map(|text| text.split(SEPARATORS));
+    let parts = parts.flat_map(|part| part.split(" and ")).flat_map(|part| part.split(" & "));
+    parts.map(normal).filter(|part| part.contains(char::is_alphanumeric)).collect()
 }
 
 #[cfg(test)]
@@ -163,8 +177,10 @@ mod tests {
             // A later commit without an author is no other author, and one person has several names.
             (&["cart"], &[], &[("cart", KIM), ("cart", &[])], "Kim <kim@example.com>"),
             (&["cart"], &[], &[("cart", KIM), ("web", &["kim", "kimd"])], "Kim <kim@example.com>, kim, kimd"),
-            // The owner of the image alone counts, also if it is later; two owners are none.
-            (&["web", "cart"], &["cart"], &[("web", NOBODY), ("cart", KIM)], "Kim <kim@example.com>"),
+            // The author of the owner of the image counts, also if it is later, but whoever is named does not approve; two
+            // owners are none.
+            (&["web", "cart"], &["cart"], &[("web", NOBODY), ("cart", KIM)], "Nobody, Kim <kim@example.com>"),
+            (&["web", "cart"], &["cart"], &[("web", KIM), ("cart", NOBODY)], "Kim <kim@example.com>, Nobody"),
             (&["web", "cart"], &["cart"], &[("web", NOBODY)], "unknown"),
             (
                 &["web", "cart"],
@@ -175,6 +191,52 @@ mod tests {
         ] {
             let authorship = authorship(held, owners, named);
             assert_eq!(describe(&authorship), expected, "{authorship:?}");
+        }
+    }
+
+    fn is_same_person(one: &str, other: &str) -> bool {
+        !identities([one]).is_disjoint(&identities([other]))
+    }
+
+    #[test]
+    fn names_of_one_person_are_the_same_however_they_are_written() {
+        for one in [
+            "Kim Doe",
+            "KIM  DOE ",
+            "Kim Doe <>",
+            "\"Kim Doe\" <kim@example.com>",
+            "K. <KIM@example.com>",
+            "<kim@example.com>",
+            "kim@example.com",
+            "Kim Doe <kim@example.com>, Lee <lee@example.com>",
+            "Lee <lee@example.com>; Kim Doe <kim@example.com>",
+            "Lee and Kim Doe",
+            "@kim@example.com",
+            // Full width, a zero-width space, and a combining accent.
+            "\u{ff2b}im Doe",
+            "Kim\u{200b} Doe",
+            "Ki\u{301}m Doe",
+        ] {
+            assert!(is_same_person("Kim Doe <kim@example.com>", one), "{one}");
+        }
+        for other in ["Kim", "Doe", "Lee <lee@example.com>", "kim@example.org", "", "<>", "\u{200b}"] {
+            assert!(!is_same_person("Kim Doe <kim@example.com>", other), "{other}");
+        }
+        assert!(!is_same_person(" <>", "<>"));
+    }
+
+    #[test]
+    fn authors_of_a_commit_have_names_and_include_those_of_trailers() {
+        let of = |author: &str, message: &str| {
+            let sha1 = "a".repeat(40);
+            let commit = serde_json::json!({"sha1": sha1, "author": author, "message": message});
+            named(&serde_json::from_value(commit).unwrap()).unwrap()
+        };
+        const SQUASHED: &str = "Count\n\nCo-authored-by: Lee <lee@x>\nco-authored-by:Jo <jo@x>\n";
+        assert_eq!(of("Kim <kim@x>", SQUASHED), ["Kim <kim@x>", "Lee <lee@x>", "Jo <jo@x>"]);
+        assert_eq!(of("Kim <kim@x>", "Count co-authored-by: x"), ["Kim <kim@x>"]);
+        for nobody in ["", " ", "<>", " < >", "\u{200b}"] {
+            assert_eq!(of(nobody, SQUASHED), [""; 0], "{nobody:?}");
         }
     }
 

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::Policy;
-use super::authorship::{Author, NamedAuthor, is_same_person};
+use super::authorship::{Author, NamedAuthor, identities};
 use super::expression::EvaluationError;
 use super::facts::{AttestationEvidence, Evidence, Facts, FlowEvidence};
 use super::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
@@ -257,8 +257,12 @@ impl ApprovalRule {
                 Author::Known(names) => names.as_slice(),
                 Author::Unknown | Author::Conflicting(..) => &[],
             };
-            let is_author = |name: &&str| names.iter().any(|author| is_same_person(author, name));
-            persons.retain(|person, names| !person.is_empty() && !names.iter().any(is_author));
+            let author = identities(names.iter().copied());
+            persons.retain(|person, names| {
+                let shown = names.iter().filter_map(|name| shown_name(person, name));
+                let person = identities(names.iter().copied().chain(shown));
+                !person.is_empty() && person.is_disjoint(&author)
+            });
         }
         if persons.len() >= usize::try_from(self.count).unwrap_or(usize::MAX) {
             return Evaluated::single(Outcome::Satisfied, Code::RuleSatisfied);
@@ -266,6 +270,12 @@ impl ApprovalRule {
         let (approved, count, not_author) = (persons.len(), self.count, self.not_author);
         Evaluated::single(Outcome::NotSatisfied, Code::MissingApproval { approved, count, not_author })
     }
+}
+
+/// The name in the text for a person who signed in, such as `issuer/subject (Name) <mail>`.
+fn shown_name<'a>(person: &str, text: &'a str) -> Option<&'a str> {
+    let (name, _) = text.strip_prefix(person)?.strip_prefix(" (")?.rsplit_once(')')?;
+    Some(name)
 }
 
 /// Maximum number of characters of an author in a reason.

@@ -116,9 +116,7 @@ async fn insert_report(
         INSERT INTO reported_artifacts
             (id, organization, flow, trail, fingerprint, name, template_name, created_at, reported_by, content)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-    let NewReport {
-        reporter: RepositorySource { organization, flow, reported_by, .. }, sent, commit, ..
-    } = new;
+    let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, sent, .. } = new;
     let name = sent.template_reference_name.as_ref().map(ShortText::as_str);
     let id = crate::new_id();
     on!(transaction, |connection| {
@@ -131,7 +129,7 @@ async fn insert_report(
     let artifact = BTreeSet::from([sent.fingerprint]);
     let added = AddedBy { flow, trail: new.trail, report: Some(id), at };
     crate::attestations::latest::add_to_flow(transaction, organization, &artifact, added).await?;
-    crate::attestations::authors::record_reported(transaction, organization, id, commit).await?;
+    crate::attestations::authors::record_reported(transaction, organization, id, sent).await?;
     let Some(trail) = new.trail else { return Ok(id) };
     crate::attestations::update_trail(transaction, organization, trail, sent.git_commit_info.as_ref(), at)
         .await?;

@@ -39,7 +39,7 @@ pub(crate) async fn record_attested(
           AND (SELECT COUNT(*) FROM artifact_authors n
                WHERE n.organization = x.organization AND n.fingerprint = x.fingerprint AND n.flow = a.flow) < $5
         ON CONFLICT (organization, fingerprint, flow, author) DO NOTHING";
-    let Some(author) = hash(commit)? else { return Ok(()) };
+    let Some(author) = hash(commit.and_then(named))? else { return Ok(()) };
     execute!(transaction, INSERT, author, organization, attestation, report, max_named());
     Ok(())
 }
@@ -49,7 +49,7 @@ pub(crate) async fn record_reported(
     transaction: &mut Transaction,
     organization: &str,
     report: Uuid,
-    commit: &GitCommit,
+    sent: &ReportedArtifact,
 ) -> Result<(), Error> {
     const INSERT: &str = "
         INSERT INTO artifact_authors (organization, fingerprint, flow, author, report, created_at)
@@ -59,7 +59,10 @@ pub(crate) async fn record_reported(
           AND (SELECT COUNT(*) FROM artifact_authors n
                WHERE n.organization = r.organization AND n.fingerprint = r.fingerprint AND n.flow = r.flow) < $4
         ON CONFLICT (organization, fingerprint, flow, author) DO NOTHING";
-    let Some(author) = hash(Some(commit))? else { return Ok(()) };
+    // A commit by another name than its hash is also one, without an author.
+    let names_commit = sent.git_commit.as_ref().is_some_and(|commit| !commit.as_str().trim().is_empty());
+    let names = named(&sent.commit()).or_else(|| names_commit.then(Vec::new));
+    let Some(author) = hash(names)? else { return Ok(()) };
     execute!(transaction, INSERT, author, organization, report, max_named());
     Ok(())
 }
@@ -68,9 +71,8 @@ fn max_named() -> i64 {
     i64::try_from(MAX_NAMED).unwrap_or(i64::MAX)
 }
 
-/// The hash of the names of a commit's author; `None` if it names neither a commit nor an author.
-fn hash(commit: Option<&GitCommit>) -> Result<Option<Fingerprint>, Error> {
-    let names = commit.and_then(named);
+/// The hash of the names of a commit's author; `None` if there is no commit.
+fn hash(names: Option<Vec<String>>) -> Result<Option<Fingerprint>, Error> {
     let content = names.map(|names| json(&names)).transpose()?;
     Ok(content.map(|content| Fingerprint::from_content(content.as_bytes())))
 }

@@ -313,6 +313,18 @@ fn approvals_count_persons_of_the_environment_other_than_the_author() {
             "not approved by others than the author",
         ),
         ("{not_author: true}", vec![signed_in("sso/8f2 (Lee) <lee@example.com>")], author, ""),
+        (
+            "{not_author: true}",
+            vec![signed_in("sso/8f2 (kim doe) <kim@work.example.com>")],
+            author,
+            "not approved by others than the author",
+        ),
+        (
+            "{not_author: true}",
+            vec![signed_in("sso/8f2 (Kim Doe)")],
+            author,
+            "not approved by others than the author",
+        ),
         ("{}", vec![], author, "not approved"),
         ("{}", vec![approved(Some("dev"), &["kim"])], author, "not approved"),
         ("{}", vec![approved(Some("dev"), &["kim"]), approved(Some("prod"), &["kim"])], author, ""),
