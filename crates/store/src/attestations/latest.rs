@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use sqlx::types::Uuid;
 
-use crate::database::transaction::insert;
+use crate::database::transaction::{fetch_for_all, insert};
 use crate::{Error, Transaction};
 use model::{Fingerprint, Timestamp};
 
@@ -30,6 +30,18 @@ pub(crate) struct AttestedBy {
     pub(crate) kind: String,
     pub(crate) is_compliant: bool,
     pub(crate) created_at: Timestamp,
+}
+
+/// When any of these artifacts was last attested or reported, in any flow. Later requests get later times, whatever the clocks
+/// of replicas, so that the times of an artifact have the order of recording.
+pub async fn last_time(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Option<Timestamp>, Error> {
+    const LAST: &str = "SELECT modified_at FROM flow_artifacts WHERE organization = ? AND fingerprint IN (?)";
+    let times: Vec<(Timestamp,)> = fetch_for_all!(transaction, LAST, artifacts.iter().copied(), organization);
+    Ok(times.into_iter().map(|(at,)| at).max())
 }
 
 /// Makes an attestation the latest of its artifacts, unless a later one has its flow and name.

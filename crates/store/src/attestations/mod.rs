@@ -209,7 +209,7 @@ pub async fn lock_trail(
     Ok(locked)
 }
 
-/// When the last attestation of the flow was received.
+/// When the last attestation of the flow, or of any of the artifacts, was received.
 pub async fn last_time(
     transaction: &mut Transaction,
     new: &NewAttestation<'_>,
@@ -217,7 +217,10 @@ pub async fn last_time(
     const LAST: &str = "
         SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
         ORDER BY created_at DESC, id DESC LIMIT 1";
-    Ok(fetch_optional_scalar!(transaction, LAST, new.organization, new.flow))
+    let of_flow: Option<Timestamp> = fetch_optional_scalar!(transaction, LAST, new.organization, new.flow);
+    let of_artifacts =
+        crate::attestations::latest::last_time(transaction, new.organization, new.artifacts).await?;
+    Ok(of_flow.max(of_artifacts))
 }
 
 /// Records an attestation, and the repository and origin that it names.

@@ -7,7 +7,7 @@ use model::Fingerprint;
 use reqwest::Method;
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
-use service::{Delivery, Limits};
+use service::{Clock, Delivery, Limits};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
@@ -167,6 +167,37 @@ async fn unchanged_log_is_verified_page_by_page(database: Database) {
     // Another organization has its own log.
     let other = service.get(STRANGER, "/log/stranger").await.expect(200).json();
     assert_eq!(other["entries"][0]["id"], "stranger");
+}
+
+/// Two replicas have different clocks, or the clock is set back.
+async fn artifact_recorded_again_with_an_earlier_clock_is_verified(database: Database) {
+    let clock = Clock::default();
+    let options = Options { bootstrap: declared(), clock: clock.clone(), ..Options::default() };
+    let service = TestService::start_with(database, options).await;
+    let mut behind = Duration::ZERO;
+    for (digit, requests) in [('1', "ra"), ('2', "ar"), ('3', "rr"), ('4', "aa")] {
+        for (place, request) in requests.char_indices() {
+            behind += Duration::from_mins(1);
+            clock.set_back(behind);
+            if request == 'a' {
+                let data = json!({
+                    "attestation_name": "unit", "artifact_fingerprint": digest(digit),
+                    "junit_results": [{"name": "suite", "total": 3, "failures": 0, "errors": 0}],
+                });
+                let trail = format!("t{digit}{place}");
+                service.attest(ATTESTER, "cart", &trail, form(&data)).await.expect(201);
+            } else {
+                let body = json!({"fingerprint": digest(digit), "filename": format!("cart:{place}")});
+                let request = service.request(Method::POST, ATTESTER, "/artifacts/acme/cart");
+                let request = request.header("Content-Type", "application/json").body(body.to_string());
+                Response::from_request(request).await.expect(201);
+            }
+        }
+        let verified = log(&service, &["verify"]).await;
+        assert_eq!(verified.code, 0, "{requests}: {verified:?}");
+    }
+    let backwards = "SELECT CAST(COUNT(*) AS TEXT) FROM flow_artifacts WHERE modified_at <= created_at";
+    assert_eq!(service.database.rows(backwards).await, ["0"]);
 }
 
 async fn closed_declarations_are_verified(database: Database) {
@@ -581,6 +612,7 @@ async fn checkpoint_is_sent_to_targets_that_ask_for_it(database: Database) {
 
 crate::service::on_both! {
     unchanged_log_is_verified_page_by_page,
+    artifact_recorded_again_with_an_earlier_clock_is_verified,
     closed_declarations_are_verified,
     changed_byte_is_found_and_its_record_named,
     removed_and_added_rows_are_found,

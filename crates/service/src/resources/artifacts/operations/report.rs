@@ -81,7 +81,8 @@ pub(crate) async fn report_artifact(
     let (mut evaluating, owned) =
         origin::check(evaluating, &caller, &organization, &flow, repository, Some(&commit), &artifacts)
             .await?;
-    let at = app.site.now().after(trail.map(|trail| trail.last_modified_at));
+    let last = store::attestations::latest::last_time(&mut evaluating.transaction, &organization, &artifacts);
+    let at = app.site.now().after(trail.map(|trail| trail.last_modified_at).max(last.await?));
     let reporter = RepositorySource {
         organization: &organization,
         flow: flow.as_str(),

@@ -180,7 +180,7 @@ pub(crate) async fn attest(
     let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
     let transaction = &mut evaluating.transaction;
-    // The latest attestation of a flow counts: times increase strictly, whatever the clocks of replicas.
+    // The latest attestation of a flow and artifact counts: times increase strictly, whatever the clocks of replicas.
     let at = app
         .site
         .now()
