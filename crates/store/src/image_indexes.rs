@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::database::from_row::all_from_rows;
-use crate::database::transaction::{MAX_STATEMENT_ROWS, execute, fetch_scalar, insert, on};
+use crate::database::transaction::{MAX_STATEMENT_ROWS, execute, fetch_for_all, fetch_scalar, insert, on};
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{Fingerprint, ImageIndex, ListedManifest, Timestamp};
@@ -99,6 +99,22 @@ pub async fn listed_manifests(
         }));
     }
     Ok(listed)
+}
+
+/// The manifests among these artifacts, each with the first index of a flow that lists it. Later ones do not hide the author
+/// whom it names.
+pub(crate) async fn first_indexes(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Vec<(Fingerprint, Fingerprint)>, Error> {
+    // A flow has a recent index of each manifest that any of its indexes lists.
+    const FIRST: &str = "
+        SELECT DISTINCT m.fingerprint, (SELECT o.image_index FROM image_manifests o
+           WHERE o.organization = m.organization AND o.fingerprint = m.fingerprint AND o.flow = m.flow
+           ORDER BY o.created_at LIMIT 1) AS image_index
+        FROM image_manifests m WHERE m.is_recent AND m.organization = ? AND m.fingerprint IN (?)";
+    Ok(fetch_for_all!(transaction, FIRST, artifacts.iter().copied(), organization))
 }
 
 /// The names under which artifacts ran. For those that did not run, the names of the other digests of their images.

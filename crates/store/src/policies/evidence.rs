@@ -106,10 +106,23 @@ pub async fn read(
         add_attestations(transaction, organization, &artifacts, needs, &mut evidence).await?;
     }
     if needs.authors {
-        for (artifact, authorship) in
-            crate::attestations::authors::read(transaction, organization, &artifacts).await?
-        {
-            evidence.entry(artifact).or_default().authorship = authorship;
+        let first = if listed.is_empty() {
+            Vec::new()
+        } else {
+            crate::image_indexes::first_indexes(transaction, organization, &artifacts).await?
+        };
+        let mut named = artifacts.clone();
+        named.extend(first.iter().map(|(_, index)| *index));
+        let authorship = crate::attestations::authors::read(transaction, organization, &named).await?;
+        for (manifest, index) in first {
+            if let Some(of_index) = authorship.get(&index) {
+                evidence.entry(manifest).or_default().authorship.add(of_index);
+            }
+        }
+        for artifact in &artifacts {
+            if let Some(own) = authorship.get(artifact) {
+                evidence.entry(*artifact).or_default().authorship.add(own);
+            }
         }
     }
     if needs.approvals {

@@ -277,18 +277,49 @@ async fn index_of_another_organization_does_not_count(database: Database) {
     assert_eq!(verdicts(&service, &[&digest('a')]).await, [GOOD]);
 }
 
+/// Another index with the same manifests.
+fn build(first: &(String, String), n: u8) -> (String, String) {
+    let annotated = format!("\"annotations\": {{\"build\": \"{n}\"}}, \"manifests\":");
+    let document = first.0.replace("\"manifests\":", &annotated);
+    let fingerprint = Fingerprint::from_content(document.as_bytes()).to_string();
+    (document, fingerprint)
+}
+
+async fn later_indexes_do_not_hide_the_author_of_the_first(database: Database) {
+    let service = start(database, "approval: {not_author: true}").await;
+    let first = index("ab");
+    record(&service, &first).await.expect(201);
+    run(&service, "prod", "a", None).await;
+    let attest = async |fingerprint: &str, author: &str| {
+        let data = json!({
+            "attestation_name": author, "artifact_fingerprint": fingerprint,
+            "git_commit_info": {"sha1": "0123456789012345678901234567890123456789", "author": author},
+            "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}],
+        });
+        service.attest(ADMIN, "cart", "t", form(&data)).await.expect(201);
+    };
+    attest(&first.1, "Admin").await;
+    for n in 0..16 {
+        record(&service, &build(&first, n)).await.expect(201);
+    }
+    let approval = json!({"artifact_fingerprint": digest('a'), "approvals": [{"state": "APPROVED"}]});
+    let request = service.request(Method::POST, ADMIN, "/approvals/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(approval.to_string());
+    Response::from_request(request).await.expect(201);
+    let own = r#"NON-COMPLIANT ["tested v1: not approved by others than the author"]"#;
+    assert_eq!(verdicts(&service, &[&digest('a')]).await, [own]);
+    attest(&digest('a'), "Nobody").await;
+    let conflict = r#"NON-COMPLIANT ["tested v1: not approved: the author of the commit is Admin in the flow cart, but Nobody in the flow cart"]"#;
+    assert_eq!(verdicts(&service, &[&digest('a')]).await, [conflict]);
+}
+
 async fn only_the_newest_indexes_of_a_manifest_count(database: Database) {
     let service = start(database, UNIT).await;
     let old = index("ab");
     record(&service, &old).await.expect(201);
     run(&service, "prod", "a", None).await;
     attest(&service, &old.1, 0).await;
-    let newer = |n: u8| {
-        let annotated = format!("\"annotations\": {{\"build\": \"{n}\"}}, \"manifests\":");
-        let document = old.0.replace("\"manifests\":", &annotated);
-        let fingerprint = Fingerprint::from_content(document.as_bytes()).to_string();
-        (document, fingerprint)
-    };
+    let newer = |n: u8| build(&old, n);
     for n in 1..16 {
         record(&service, &newer(n)).await.expect(201);
     }
@@ -323,6 +354,7 @@ crate::service::on_both! {
     index_is_attested_only_by_flows_that_may_attest_its_manifests,
     approval_and_other_attestations_of_an_index_make_its_manifest_known,
     index_of_another_organization_does_not_count,
+    later_indexes_do_not_hide_the_author_of_the_first,
     only_the_newest_indexes_of_a_manifest_count,
 }
 crate::service::on_sqlite! { running_digest_that_no_flow_knows_has_a_hint }
