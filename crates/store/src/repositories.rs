@@ -229,6 +229,12 @@ pub async fn set_closed(
         UPDATE repositories SET closed_at = $1 WHERE organization = $2 AND name = $3 AND provider = $4
         RETURNING id";
     const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
+    // The priority of another claim that counted meanwhile may be lower.
+    const REPLACE: &str = "
+        DELETE FROM provenance WHERE organization = $1 AND EXISTS
+          (SELECT 1 FROM claims c
+           WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
+             AND c.repository = $2 AND c.priority > provenance.priority)";
     const RESTORE: &str = "
         INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
                                 reported_by, priority)
@@ -252,9 +258,9 @@ pub async fn set_closed(
     });
     let Some(id) = id else { return Ok(false) };
     transaction.log().revision(organization, Kind::Repository, id, now);
-    let changes = if closed_at.is_some() { &[DELETE, RESTORE][..] } else { &[RESTORE] };
+    let changes = if closed_at.is_some() { [DELETE, RESTORE] } else { [REPLACE, RESTORE] };
     for change in changes {
-        execute!(transaction, *change, organization, id);
+        execute!(transaction, change, organization, id);
     }
     Ok(true)
 }

@@ -116,6 +116,41 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// The column with the time of a row: that of its entry, or of the first one if the row changes. `None` for kinds without a
+    /// row of their own.
+    #[must_use]
+    pub fn time_column(self) -> Option<&'static str> {
+        match self {
+            Self::Start | Self::Environment | Self::Removal => None,
+            Self::Audit => Some("at"),
+            Self::Attachment => Some("attached_at"),
+            Self::Approval => Some("modified_at"),
+            Self::Attestation
+            | Self::Artifact
+            | Self::ImageIndex
+            | Self::PolicyVersion
+            | Self::Allowance
+            | Self::Template
+            | Self::Ownership
+            | Self::Token
+            | Self::Issuer
+            | Self::Retention
+            | Self::Repository
+            | Self::Trail => Some("created_at"),
+            Self::PolicyVersionEnd
+            | Self::AttachmentEnd
+            | Self::AllowanceEnd
+            | Self::ApprovalEnd
+            | Self::TemplateEnd
+            | Self::OwnershipEnd
+            | Self::TokenEnd
+            | Self::IssuerEnd
+            | Self::RetentionEnd => Some("closed_at"),
+        }
+    }
+}
+
 impl Head {
     pub const EMPTY: Self = Self { size: 0, hash: Fingerprint::ZERO };
 

@@ -75,7 +75,7 @@ async fn row_entry(transaction: &mut Transaction, row: &PendingRow) -> Result<Op
         return Ok(None);
     };
     crate::log::attestation::add_related(transaction, kind, organization, id, &mut record).await?;
-    let stored = || record.get(row_kind.time(kind)).and_then(serde_json::Value::as_i64);
+    let stored = || record.get(kind.time_column()?).and_then(serde_json::Value::as_i64);
     let at = at.or_else(stored).unwrap_or_default();
     let record_hash = record_hash(&record.into());
     Ok(Some(NewEntry { at, kind, id: id.to_string(), record_hash }))

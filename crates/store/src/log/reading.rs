@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
 use crate::log::row_id;
-use crate::log::rows::RowKind;
+use crate::log::rows::{RowKind, TimedKind};
 use crate::{Error, Transaction};
 use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
@@ -79,13 +79,21 @@ const UNEXPLAINED: [(&str, &str); 7] = [
             WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
               AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
     ),
+    // An artifact has one origin: a claim of the highest priority.
     (
         "unexplained-origin",
-        "SELECT COUNT(*) FROM provenance p WHERE p.organization = $1 AND NOT EXISTS
+        "SELECT COUNT(*) FROM provenance p WHERE p.organization = $1 AND (NOT EXISTS
            (SELECT 1 FROM claims c
             WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.flow = p.flow
               AND c.repository = p.repository AND c.commit_sha IS NOT DISTINCT FROM p.commit_sha
-              AND c.priority = p.priority)",
+              AND c.priority = p.priority)
+           OR EXISTS
+           (SELECT 1 FROM provenance o
+            WHERE o.organization = p.organization AND o.fingerprint = p.fingerprint AND o.repository <> p.repository)
+           OR EXISTS
+           (SELECT 1 FROM claims c JOIN repositories r ON r.organization = c.organization AND r.id = c.repository
+            WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.priority > p.priority
+              AND r.closed_at IS NULL))",
     ),
     // The commit of an attestation is the first field of its JSON.
     (
@@ -100,7 +108,11 @@ const UNEXPLAINED: [(&str, &str); 7] = [
                            WHERE a.organization = c.organization AND a.id = c.attestation
                              AND x.fingerprint = c.fingerprint AND a.flow = c.flow AND a.repository = c.repository)
             END
-            AND (c.commit_sha IS NULL OR c.commit_report IS NOT NULL OR EXISTS
+            AND (c.commit_sha IS NULL OR EXISTS
+              (SELECT 1 FROM reported_artifacts r
+               WHERE r.organization = c.organization AND r.id = c.commit_report AND r.fingerprint = c.fingerprint
+                 AND r.flow = c.flow)
+              OR EXISTS
               (SELECT 1 FROM attested_artifacts x JOIN attestations a
                  ON a.organization = x.organization AND a.id = x.attestation
                WHERE x.organization = c.organization AND x.fingerprint = c.fingerprint AND a.flow = c.flow
@@ -120,22 +132,24 @@ const UNEXPLAINED: [(&str, &str); 7] = [
                              AND x.fingerprint = n.fingerprint AND x.report IS NOT DISTINCT FROM n.report)
             END)",
     ),
-    // A flow holds an artifact since its first attestation or report.
+    // A flow holds an artifact from its first attestation or report to the latest one. The trail of the latest report counts, of
+    // those with a trail if there are any.
     (
         "unexplained-flow-artifact",
-        "SELECT COUNT(*) FROM flow_artifacts f
-         WHERE f.organization = $1 AND (f.created_at IS DISTINCT FROM
-           (SELECT MIN(at) FROM
-              (SELECT a.created_at AS at FROM attested_artifacts x JOIN attestations a
-                 ON a.organization = x.organization AND a.id = x.attestation
-               WHERE x.organization = f.organization AND x.fingerprint = f.fingerprint AND x.report IS NULL
-                 AND a.flow = f.flow
-               UNION ALL SELECT r.created_at FROM reported_artifacts r
-               WHERE r.organization = f.organization AND r.fingerprint = f.fingerprint AND r.flow = f.flow) AS s)
-           OR (f.report IS NOT NULL AND NOT EXISTS
-              (SELECT 1 FROM reported_artifacts r
-               WHERE r.organization = f.organization AND r.id = f.report AND r.fingerprint = f.fingerprint
-                 AND r.flow = f.flow)))",
+        "SELECT COUNT(*) FROM
+           (SELECT flow, fingerprint, MIN(at) AS first_at, MAX(at) AS last_at FROM
+              (SELECT a.flow, x.fingerprint, a.created_at AS at FROM attested_artifacts x
+                 JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
+               WHERE x.organization = $1 AND x.report IS NULL
+               UNION ALL SELECT flow, fingerprint, created_at FROM reported_artifacts WHERE organization = $1) AS s
+            GROUP BY flow, fingerprint) AS h
+           FULL JOIN (SELECT * FROM flow_artifacts WHERE organization = $1) AS f
+             ON f.flow = h.flow AND f.fingerprint = h.fingerprint
+         WHERE f.created_at IS DISTINCT FROM h.first_at OR f.modified_at IS DISTINCT FROM h.last_at
+           OR f.report IS DISTINCT FROM
+             (SELECT r.id FROM reported_artifacts r
+              WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.flow = f.flow
+              ORDER BY r.trail IS NULL, r.created_at DESC, r.id DESC LIMIT 1)",
     ),
     (
         "unexplained-image-manifest",
@@ -167,38 +181,71 @@ const UNEXPLAINED: [(&str, &str); 7] = [
     ),
 ];
 
+/// Rows of environments whose numbers are compared.
+struct OfEnvironments {
+    kind: &'static str,
+    table: &'static str,
+    opened_at: &'static str,
+    /// The column with the time at which a row ended, for the kind of ends.
+    ended_at: Option<&'static str>,
+}
+
+impl OfEnvironments {
+    /// Counts rows since the horizon of their environment, also those whose end is dated before they began. A comparison with
+    /// the horizon alone would skip times that SQLite stores as other types.
+    fn select(&self) -> String {
+        let Self { table, opened_at, ended_at, .. } = self;
+        let ended = ended_at.unwrap_or(opened_at);
+        format!(
+            "SELECT COUNT(x.{ended}) FROM environments e
+               JOIN {table} x ON x.organization = e.organization AND x.environment = e.id
+             WHERE e.organization = $1
+               AND (e.horizon_at IS NULL OR x.{ended} >= e.horizon_at OR x.{opened_at} >= e.horizon_at)"
+        )
+    }
+}
+
+const OF_ENVIRONMENTS: [OfEnvironments; 8] = {
+    const fn rows(kind: &'static str, table: &'static str, opened_at: &'static str) -> OfEnvironments {
+        OfEnvironments { kind, table, opened_at, ended_at: None }
+    }
+    [
+        rows("snapshot", "snapshots", "received_at"),
+        rows("gap", "gaps", "to_at"),
+        rows("running-artifact", "artifact_runs", "started_at"),
+        OfEnvironments {
+            ended_at: Some("ended_at"),
+            ..rows("running-artifact-end", "artifact_runs", "started_at")
+        },
+        rows("pod", "pod_runs", "started_at"),
+        OfEnvironments { ended_at: Some("ended_at"), ..rows("pod-end", "pod_runs", "started_at") },
+        rows("verdict", "verdicts", "from_at"),
+        OfEnvironments { ended_at: Some("until_at"), ..rows("verdict-end", "verdicts", "from_at") },
+    ]
+};
+
 /// The numbers of rows that the retention did not remove.
 async fn row_counts(
     transaction: &mut Transaction,
     organization: &str,
     audit_horizon: i64,
 ) -> Result<RowCounts, Error> {
-    const OF_ENVIRONMENTS: [(&str, &str, &str); 8] = [
-        ("snapshot", "snapshots", "received_at"),
-        ("gap", "gaps", "to_at"),
-        ("running-artifact", "artifact_runs", "started_at"),
-        ("running-artifact-end", "artifact_runs", "ended_at"),
-        ("pod", "pod_runs", "started_at"),
-        ("pod-end", "pod_runs", "ended_at"),
-        ("verdict", "verdicts", "from_at"),
-        ("verdict-end", "verdicts", "until_at"),
-    ];
+    const AUDIT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2";
     let mut counts = RowCounts::new();
-    for (kind, row) in RowKind::all() {
-        let since = if kind == Kind::Audit { audit_horizon } else { i64::MIN };
-        let (table, time) = (row.table, row.time(kind));
-        let select = format!("SELECT COUNT(*) FROM {table} WHERE organization = $1 AND {time} >= $2");
-        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(select), organization, since);
+    for TimedKind { kind, row, time } in RowKind::all() {
+        let count: i64 = if kind == Kind::Audit {
+            fetch_scalar!(transaction, AUDIT, organization, audit_horizon)
+        } else {
+            // Without a comparison, which would skip times that SQLite stores as other types.
+            let table = row.table;
+            let select = format!("SELECT COUNT({time}) FROM {table} WHERE organization = $1");
+            fetch_scalar!(transaction, AssertSqlSafe(select), organization)
+        };
         counts.insert(kind.as_str().to_owned(), count);
     }
-    for (kind, table, time) in OF_ENVIRONMENTS {
-        let select = format!(
-            "SELECT COUNT(*) FROM environments e
-               JOIN {table} x ON x.organization = e.organization AND x.environment = e.id
-             WHERE e.organization = $1 AND x.{time} >= COALESCE(e.horizon_at, $2)"
-        );
-        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(select), organization, i64::MIN);
-        counts.insert(kind.to_owned(), count);
+    for rows in OF_ENVIRONMENTS {
+        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(rows.select()), organization);
+        counts.insert(rows.kind.to_owned(), count);
     }
     for (kind, select) in UNEXPLAINED {
         let count: i64 = fetch_scalar!(transaction, select, organization);

@@ -34,8 +34,6 @@ pub(crate) struct RowKind {
     end: Option<Kind>,
     /// The name of the table, which is `x` in columns.
     pub(crate) table: &'static str,
-    /// The column with the time at which the row was opened.
-    opened_at: &'static str,
     columns: &'static [Columns],
 }
 
@@ -46,7 +44,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Attestation,
         end: None,
         table: "attestations",
-        opened_at: "created_at",
         columns: &[
             (
                 Text,
@@ -86,7 +83,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Artifact,
         end: None,
         table: "reported_artifacts",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, flow, name, template_name, reported_by, content"),
             (Integer, "created_at"),
@@ -112,7 +108,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::ImageIndex,
         end: None,
         table: "image_indexes",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, flow, reported_by"),
             (Integer, "created_at"),
@@ -123,7 +118,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Audit,
         end: None,
         table: "audit",
-        opened_at: "at",
         columns: &[
             (Text, "organization, actor, change"),
             (Integer, "at"),
@@ -133,7 +127,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Allowance,
         end: Some(Kind::AllowanceEnd),
         table: "allowances",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, environment, reason, author, pattern"),
             (Integer, "expires_at, created_at"),
@@ -144,7 +137,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Approval,
         end: Some(Kind::ApprovalEnd),
         table: "approvals",
-        opened_at: "modified_at",
         columns: &[
             (Text, "organization, flow, environment, state, content, created_by"),
             (Integer, "number, created_at, modified_at"),
@@ -155,7 +147,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Template,
         end: Some(Kind::TemplateEnd),
         table: "flow_templates",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, flow, content"),
             (Integer, "version, created_at"),
@@ -165,7 +156,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::PolicyVersion,
         end: Some(Kind::PolicyVersionEnd),
         table: "policy_versions",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, name, description, comment, content, created_by"),
             (Integer, "version, created_at"),
@@ -176,7 +166,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Attachment,
         end: Some(Kind::AttachmentEnd),
         table: "policy_attachments",
-        opened_at: "attached_at",
         columns: &[
             (Text, "organization, environment, policy, attached_by"),
             (Integer, "attached_at"),
@@ -187,7 +176,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Ownership,
         end: Some(Kind::OwnershipEnd),
         table: "flow_ownerships",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, flow, content"),
             (Integer, "created_at"),
@@ -197,7 +185,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Token,
         end: Some(Kind::TokenEnd),
         table: "tokens",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, name, role, scope, created_by"),
             (Integer, "expires_at, created_at"),
@@ -209,7 +196,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Issuer,
         end: Some(Kind::IssuerEnd),
         table: "issuers",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, url, content"),
             (Integer, "created_at"),
@@ -219,7 +205,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Retention,
         end: Some(Kind::RetentionEnd),
         table: "retentions",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization"),
             (Integer, "history, attachments, audit, created_at"),
@@ -229,7 +214,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Repository,
         end: None,
         table: "repositories",
-        opened_at: "created_at",
         columns: &[
             (Text, "organization, provider, name, url, external_id, flow, reported_by"),
             (Integer, "created_at, closed_at"),
@@ -239,7 +223,6 @@ const KINDS: [RowKind; 15] = [
         kind: Kind::Trail,
         end: None,
         table: "trails",
-        opened_at: "created_at",
         columns: &[
             (
                 Text,
@@ -264,22 +247,26 @@ const END: &[Columns] = &[(Text, "organization"), (Integer, "closed_at")];
 const APPROVAL_END: &[Columns] =
     &[(Text, "organization, withdrawn_by, withdrawal_comment"), (Integer, "closed_at")];
 
+/// A kind of entry.
+pub(crate) struct TimedKind {
+    pub(crate) kind: Kind,
+    pub(crate) row: &'static RowKind,
+    /// The column with the time of an entry.
+    pub(crate) time: &'static str,
+}
+
 impl RowKind {
     /// The table of a kind of entry.
     pub(crate) fn find(kind: Kind) -> Option<&'static Self> {
         KINDS.iter().find(|row| row.kind == kind || row.end == Some(kind))
     }
 
-    /// The column with the time of an entry.
-    pub(crate) fn time(&self, kind: Kind) -> &'static str {
-        if kind == self.kind { self.opened_at } else { "closed_at" }
-    }
-
-    /// The kinds of entries of all tables, with their tables.
-    pub(crate) fn all() -> impl Iterator<Item = (Kind, &'static Self)> {
-        KINDS
+    /// The kinds of entries of all tables, with their tables and columns with the time of an entry.
+    pub(crate) fn all() -> impl Iterator<Item = TimedKind> {
+        let kinds = KINDS
             .iter()
-            .flat_map(|row| [Some(row.kind), row.end].into_iter().flatten().map(move |kind| (kind, row)))
+            .flat_map(|row| [Some(row.kind), row.end].into_iter().flatten().zip(iter::repeat(row)));
+        kinds.filter_map(|(kind, row)| Some(TimedKind { kind, row, time: kind.time_column()? }))
     }
 }
 
@@ -344,8 +331,8 @@ pub(crate) async fn declared_rows(
     at: i64,
 ) -> Result<Vec<(Kind, Uuid)>, Error> {
     let mut rows = Vec::new();
-    for (kind, row) in RowKind::all().filter(|(_, row)| row.end.is_some()) {
-        let (table, time) = (row.table, row.time(kind));
+    for TimedKind { kind, row, time } in RowKind::all().filter(|kind| kind.row.end.is_some()) {
+        let table = row.table;
         let select = format!("SELECT id FROM {table} WHERE organization = $1 AND {time} = $2 ORDER BY id");
         let ids: Vec<Uuid> = fetch_scalars!(transaction, AssertSqlSafe(select), organization, at);
         rows.extend(ids.into_iter().map(|id| (kind, id)));

@@ -110,6 +110,10 @@ async fn change(service: &TestService, change: &str, day: u32) {
             let body = json!({"fingerprint": digest(char::from_digit(day + 7, 16).unwrap()), "filename": "cart:2",
                               "git_commit": COMMIT, "git_commit_info": commit, "repo_info": repository});
             send(service, Method::POST, "/artifacts/acme/cart", &body).await;
+            // The origin that counts, of a flow that owns its repository, without a commit.
+            let owned = json!({"fingerprint": body["fingerprint"], "filename": "cart:2",
+                               "repo_info": {"name": format!("acme/web-{}", day % 2)}});
+            send(service, Method::POST, "/artifacts/acme/web", &owned).await;
         }
         "image index" => {
             let manifest = json!({"digest": format!("sha256:{}", digest(digit)),
@@ -288,6 +292,11 @@ async fn inserts(database: &Database, early: &str, recent: &str) -> Vec<Tamperin
         ("policy_attachments", acme, vec![("attached_at", early), ("closed_at", early)]),
         ("flow_ownerships", acme, vec![created, ("flow", "'cart'"), closed]),
         ("tokens", "name = 'admin' AND organization = 'acme'", vec![created, closed, ("sha256", secret)]),
+        (
+            "tokens",
+            "name = 'admin' AND organization = 'acme'",
+            vec![("created_at", "-9e999"), closed, ("sha256", secret)],
+        ),
         ("issuers", open, vec![created, ("content", ADMIN_RULE)]),
         ("retentions", open, vec![created, ("audit", "1"), ("closed_at", early)]),
         ("repositories", acme, vec![created, ("name", "'acme/forged'")]),
@@ -313,11 +322,15 @@ async fn inserts(database: &Database, early: &str, recent: &str) -> Vec<Tamperin
 const ADMIN_RULE: &str = r#"replace(content, '"report"', '"admin"')"#;
 
 /// Tables, and changes of their rows.
-const CHANGED_ROWS: [(&str, &str); 25] = [
+const CHANGED_ROWS: [(&str, &str); 41] = [
     ("attestations", "UPDATE attestations SET is_compliant = NOT is_compliant"),
     ("attested_artifacts", "DELETE FROM attested_artifacts"),
     ("artifact_authors", "DELETE FROM artifact_authors"),
     ("flow_artifacts", "UPDATE flow_artifacts SET created_at = created_at - 1"),
+    ("flow_artifacts", "DELETE FROM flow_artifacts WHERE flow = 'web'"),
+    ("flow_artifacts", "UPDATE flow_artifacts SET report = NULL"),
+    ("flow_artifacts", "UPDATE flow_artifacts SET modified_at = modified_at + 1"),
+    ("provenance", "UPDATE provenance SET flow = 'cart' WHERE flow = 'web'"),
     ("tokens", "UPDATE tokens SET role = 'admin' WHERE name = 'reader'"),
     ("tokens", "UPDATE tokens SET closed_at = NULL WHERE name = 'ci2'"),
     ("issuers", "UPDATE issuers SET content = content || ' '"),
@@ -334,12 +347,48 @@ const CHANGED_ROWS: [(&str, &str); 25] = [
     ("gaps", "DELETE FROM gaps"),
     ("image_manifests", "UPDATE image_manifests SET platform = 'linux/other'"),
     ("trails", "UPDATE trails SET description = 'other'"),
+    // SQLite stores infinity, which is before each time.
+    ("policy_attachments", "UPDATE policy_attachments SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("policy_versions", "UPDATE policy_versions SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("allowances", "UPDATE allowances SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("approvals", "UPDATE approvals SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("issuers", "UPDATE issuers SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("flow_ownerships", "UPDATE flow_ownerships SET closed_at = -9e999 WHERE closed_at IS NULL"),
+    ("verdicts", "UPDATE verdicts SET until_at = -9e999 WHERE until_at IS NULL"),
+    ("artifact_runs", "UPDATE artifact_runs SET ended_at = -9e999 WHERE ended_at IS NULL"),
+    ("pod_runs", "UPDATE pod_runs SET ended_at = -9e999 WHERE ended_at IS NULL"),
+    // Before the horizon of the retention.
+    ("verdicts", "UPDATE verdicts SET until_at = 1 WHERE until_at IS NULL"),
+    ("artifact_runs", "UPDATE artifact_runs SET ended_at = 1 WHERE ended_at IS NULL"),
+    ("pod_runs", "UPDATE pod_runs SET ended_at = 1 WHERE ended_at IS NULL"),
     ("repositories", "UPDATE repositories SET url = 'https://example.com/other'"),
     ("attachments", "DELETE FROM attachments"),
     ("audit", "DELETE FROM audit WHERE organization = 'acme'"),
     ("log_entries", "DELETE FROM log_entries WHERE organization = 'acme' AND sequence = 9"),
     ("log_entries", "UPDATE log_entries SET at = at + 1 WHERE organization = 'acme' AND sequence = 9"),
 ];
+
+/// Changed origins that match a claim: one that does not count, and a commit that nobody named.
+fn origins() -> [Tampering; 2] {
+    const COLUMNS: &str = "organization, repository, fingerprint, flow, commit_sha, commit_url, reported_by, recorded_at, priority";
+    let other = format!(
+        "DELETE FROM provenance WHERE flow = 'web';
+         INSERT INTO provenance ({COLUMNS}) SELECT {COLUMNS} FROM claims c
+         WHERE flow = 'cart' AND EXISTS (SELECT 1 FROM claims w WHERE w.fingerprint = c.fingerprint AND w.flow = 'web')"
+    );
+    let commit = format!(
+        "UPDATE claims SET commit_sha = '{COMMIT}', commit_report = randomblob(16) WHERE flow = 'web';
+         UPDATE provenance SET commit_sha = '{COMMIT}' WHERE flow = 'web'"
+    );
+    [
+        Tampering { what: "origin of another claim".to_owned(), tables: vec!["provenance"], change: other },
+        Tampering {
+            what: "commit of an origin".to_owned(),
+            tables: vec!["provenance", "claims"],
+            change: commit,
+        },
+    ]
+}
 
 /// Removals that no retention explains: the audit log is kept forever, and history and files for two days.
 async fn removals(database: &Database, now: i64) -> Vec<Tampering> {
@@ -381,20 +430,21 @@ async fn removals(database: &Database, now: i64) -> Vec<Tampering> {
     removals
 }
 
-/// An issuer of the past with its entry and a new head.
-async fn backdated_issuer(database: &Database, early: &str) -> Tampering {
+/// An issuer of the past with its entry of this time and a new head.
+async fn backdated_issuer(database: &Database, early: &str, at: i64) -> Tampering {
     let content =
         format!("SELECT {ADMIN_RULE} FROM issuers WHERE organization = 'acme' AND closed_at IS NULL");
     let content = database.rows(&content).await.concat();
-    let (id, at) = (uuid::Uuid::now_v7(), early.parse().unwrap());
+    let (id, created_at) = (uuid::Uuid::now_v7(), early.parse::<i64>().unwrap());
     let record = json!({
-        "id": id.to_string(), "organization": "acme", "url": "https://x", "content": content, "created_at": at,
+        "id": id.to_string(), "organization": "acme", "url": "https://x", "content": content,
+        "created_at": created_at,
     });
     let record_hash = record_hash(&record);
     let entry = NewEntry { at, kind: Kind::Issuer, id: id.to_string(), record_hash };
     let change = format!(
         "INSERT INTO issuers (organization, id, url, content, created_at)
-         VALUES ('acme', {}, 'https://x', '{content}', {at}); {}",
+         VALUES ('acme', {}, 'https://x', '{content}', {early}); {}",
         database.uuid(id),
         forged(database, entry).await
     );
@@ -422,6 +472,7 @@ async fn tampering_with_the_log_of_a_week_is_found(database: Database) {
     });
     let mut tamperings = inserts(database, &early, &(now - 60_000_000).to_string()).await;
     tamperings.extend(changed);
+    tamperings.extend(origins());
     tamperings.extend(removals(database, now).await);
     assert!(tamperings.len() >= 27, "{}", tamperings.len());
     for tampering in &tamperings {
@@ -430,10 +481,13 @@ async fn tampering_with_the_log_of_a_week_is_found(database: Database) {
     }
     log(&service, &["verify"]).await.expect(0, &[]);
     // Contradicts only a checkpoint that is kept elsewhere.
-    let backdated = backdated_issuer(database, &early).await;
+    let backdated = backdated_issuer(database, &early, early.parse().unwrap()).await;
     tamper(&service, &backdated, &["verify"]).await.expect(0, &[]);
     let found = tamper(&service, &backdated, &["verify", "--since", &since]).await;
     found.expect(11, &["(issuer ", "was added after the checkpoint, and is dated "]);
+    let dated_now = backdated_issuer(database, &early, now).await;
+    let found = tamper(&service, &dated_now, &["verify"]).await;
+    found.expect(11, &["(issuer ", "does not have the time of its record"]);
     log(&service, &["verify", "--since", &since]).await.expect(0, &[]);
 }
 

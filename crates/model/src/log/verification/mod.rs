@@ -47,6 +47,9 @@ pub enum Mismatch {
     Hash(Subject),
     #[error("{0} does not match its record, which was changed: SHA-256 {1}, recorded {2}")]
     Record(Subject, Fingerprint, Fingerprint),
+    /// An entry for a row of another time.
+    #[error("{0} does not have the time of its record")]
+    Time(Subject),
     #[error("{0} has no record: it was removed, and no entry of the log says that the retention removed it")]
     Missing(Subject),
     #[error(
@@ -198,6 +201,10 @@ impl Verifier {
                     self.revised.extend(mismatch.map(|mismatch| (row, mismatch)));
                 } else if let Some(mismatch) = mismatch {
                     return Err(mismatch);
+                } else if let Some(column) = kind.and_then(Kind::time_column)
+                    && record.get(column).and_then(Value::as_i64) != Some(entry.at)
+                {
+                    return Err(Mismatch::Time(Subject::from(entry)));
                 }
                 match kind {
                     Some(Kind::Removal) => self.remove(&entry)?,

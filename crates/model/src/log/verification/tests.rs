@@ -13,6 +13,11 @@ fn log(records: &[(Kind, &str, i64, Value)]) -> Vec<RecordedEntry> {
     let mut head = Head::EMPTY;
     let start = (Kind::Start, "acme", 0, start_record("acme"));
     let append = |(kind, id, at, record): &(Kind, &str, i64, Value)| {
+        let mut record = record.clone();
+        if let (Some(column), Some(columns)) = (kind.time_column(), record.as_object_mut()) {
+            columns.entry(column).or_insert(json!(at));
+        }
+        let record = &record;
         let new = NewEntry { at: *at, kind: *kind, id: (*id).to_owned(), record_hash: record_hash(record) };
         RecordedEntry { entry: head.append(new), record: Some(record.clone()), is_attachment_removed: false }
     };
@@ -163,6 +168,16 @@ fn entry_after_a_checkpoint_is_not_dated_long_before_it() {
             let verified = verify(&entries, since, &RowCounts::new());
             assert_eq!(verified.map_or_else(|error| error, |_| String::new()), expected, "{at} {since:?}");
         }
+    }
+}
+
+#[test]
+fn entry_has_the_time_of_its_record() {
+    for (kind, column) in [(Kind::Token, "created_at"), (Kind::TokenEnd, "closed_at"), (Kind::Audit, "at")] {
+        let of = |time: i64| log(&[(kind, "one", 2 * HOUR, json!({column: time}))]);
+        assert!(verify(&of(2 * HOUR), None, &RowCounts::new()).is_ok(), "{kind:?}");
+        let found = checked(&of(HOUR));
+        assert!(found.ends_with("one, at 7200.000000 s) does not have the time of its record"), "{found}");
     }
 }
 
