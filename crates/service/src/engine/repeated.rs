@@ -2,7 +2,7 @@
 //! (draft-ietf-httpapi-idempotency-key-header) has one effect.
 //!
 //! The key is recorded in the transaction of the effect, under the lock of the organization, so a repetition waits for the
-//! first request. Only requests that had an effect are recorded: others may be repeated anyway.
+//! first request. A request that failed is not recorded: it may be repeated anyway.
 
 use std::time::Duration;
 

@@ -66,42 +66,52 @@ pub async fn insert(
     Ok(crate::provenance::record(transaction, repository, origin, &[sent.fingerprint].into()).await?)
 }
 
-/// The latest report of an artifact in a flow.
+/// The newest report of an artifact in a flow.
 #[derive(sqlx::FromRow)]
-struct LatestReport {
+struct NewestReport {
     id: Uuid,
     trail: Option<Uuid>,
-    /// The trail of the latest attestation or report.
-    latest_trail: Option<Uuid>,
     reported_by: String,
-    content: String,
+    content: Json<ReportedArtifact>,
 }
 
-/// Whether a report equals the latest one of its artifact, and would change nothing.
+/// Whether a report equals the newest one of its artifact, and would change nothing. One without a trail has no effect on
+/// trails and names in templates, so it also equals one in a trail.
 pub async fn is_repeated(transaction: &mut Transaction, new: NewReport<'_>) -> Result<bool, Error> {
-    const LATEST: &str = "
-        SELECT r.id, r.trail, f.trail AS latest_trail, r.reported_by, r.content
-        FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
-        WHERE f.organization = $1 AND f.flow = $2 AND f.fingerprint = $3";
+    const NEWEST: &str = "
+        SELECT id, trail, reported_by, content FROM reported_artifacts
+        WHERE organization = $1 AND fingerprint = $2 AND flow = $3 ORDER BY created_at DESC, id DESC LIMIT 1";
     const NAMED: &str = "
         SELECT id FROM reported_artifacts WHERE organization = $1 AND trail = $2 AND template_name = $3
         ORDER BY created_at DESC, id DESC LIMIT 1";
     let NewReport { reporter: RepositorySource { organization, flow, reported_by, .. }, trail, sent, .. } =
         new;
-    let latest: Option<LatestReport> =
-        fetch_optional!(transaction, LATEST, organization, flow, sent.fingerprint);
-    let Some(latest) = latest else { return Ok(false) };
-    let is_equal = (latest.trail, latest.latest_trail) == (trail, trail)
-        && latest.reported_by == reported_by
-        && latest.content == json(sent)?;
-    match sent.template_reference_name.as_ref().filter(|_| is_equal) {
-        None => Ok(is_equal),
+    let newest: Option<NewestReport> =
+        fetch_optional!(transaction, NEWEST, organization, sent.fingerprint, flow);
+    let Some(newest) = newest else { return Ok(false) };
+    let id = newest.id;
+    match sent.template_reference_name.as_ref().filter(|_| trail.is_some()) {
+        _ if newest.reported_by != reported_by || !newest.equals(new) => Ok(false),
+        None => Ok(true),
         // The last report of a name counts.
         Some(name) => {
             let last: Option<Uuid> =
                 fetch_optional_scalar!(transaction, NAMED, organization, trail, name.as_str());
-            Ok(last == Some(latest.id))
+            Ok(last == Some(id))
         }
+    }
+}
+
+impl NewestReport {
+    fn equals(self, NewReport { trail, sent, .. }: NewReport<'_>) -> bool {
+        let Json(mut content) = self.content;
+        if trail.is_none() {
+            content.trail_name = None;
+            content.template_reference_name.take_if(|_| sent.template_reference_name.is_none());
+        } else if self.trail != trail {
+            return false;
+        }
+        content == *sent
     }
 }
 

@@ -322,7 +322,8 @@ async fn latest(
 /// Time after which an equal attestation is a new one.
 const MAX_REPETITION: Duration = Duration::from_hours(1);
 
-/// Whether an attestation equals the newest one of its trail, name and artifacts, of the same token within an hour.
+/// Whether an attestation equals the newest one of its trail, name and artifacts, of the same token within an hour, and would
+/// change no verdict.
 pub async fn is_repeated(
     transaction: &mut Transaction,
     new: &NewAttestation<'_>,
@@ -332,19 +333,30 @@ pub async fn is_repeated(
     const OF_ARTIFACT: &str = "
         SELECT attestation FROM latest_attestations
         WHERE organization = $1 AND flow = $2 AND name = $3 AND fingerprint = $4";
-    // A file that the retention removed is stored again.
+    // A file that the retention removed is stored again. The trail is judged by the newest attestation of the name, also if
+    // that is about another artifact.
     const CONTENT: &str = "
         SELECT kind, targets, reported_by, is_compliant, has_verdict, results, description, origin_url, user_data, annotations,
                external_urls, git_commit_info, attachment, attachment_name, other_fields, repo_info
         FROM attestations a
         WHERE organization = $1 AND id = $2 AND trail = $3 AND created_at >= $4 AND created_at <= $5
           AND (attachment IS NULL OR EXISTS (SELECT 1 FROM attachments x
-                                             WHERE x.organization = a.organization AND x.sha256 = a.attachment))";
-    // The artifacts of an attestation, and how many of them have no newer one.
+                                             WHERE x.organization = a.organization AND x.sha256 = a.attachment))
+          AND NOT EXISTS
+            (SELECT 1 FROM attestations n
+             WHERE n.organization = a.organization AND n.trail = a.trail AND n.superseded_by IS NULL AND n.name = a.name
+               AND (n.created_at, n.id) > (a.created_at, a.id)
+               AND (n.kind, n.has_verdict, n.is_compliant) <> (a.kind, a.has_verdict, a.is_compliant))";
+    // The artifacts of an attestation, and whether it is the newest one of each. The template of an artifact's last trail
+    // counts.
     const ARTIFACTS: &str = "
-        SELECT x.fingerprint, EXISTS (SELECT 1 FROM latest_attestations l
-                                      WHERE l.organization = $1 AND l.flow = $3 AND l.name = $4
-                                        AND l.fingerprint = x.fingerprint AND l.attestation = $2) AS is_newest
+        SELECT x.fingerprint,
+               EXISTS (SELECT 1 FROM latest_attestations l
+                       WHERE l.organization = $1 AND l.flow = $3 AND l.name = $4
+                         AND l.fingerprint = x.fingerprint AND l.attestation = $2)
+               AND EXISTS (SELECT 1 FROM flow_artifacts f
+                           WHERE f.organization = $1 AND f.flow = $3 AND f.fingerprint = x.fingerprint
+                             AND f.trail = x.trail) AS is_newest
         FROM attested_artifacts x WHERE x.organization = $1 AND x.attestation = $2";
     let (organization, name) = (new.organization, new.fields.attestation_name.as_str());
     let content = Content::new(new)?;

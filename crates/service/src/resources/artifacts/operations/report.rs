@@ -90,7 +90,11 @@ pub(crate) async fn report_artifact(
         owned: &owned,
     };
     let new = NewReport { reporter, trail: trail.map(|trail| trail.id), sent: &sent, commit: &commit };
-    if key.is_none() && store::artifacts::reported::is_repeated(&mut evaluating.transaction, new).await? {
+    if store::artifacts::reported::is_repeated(&mut evaluating.transaction, new).await? {
+        if let Some(key) = &key {
+            key.record(&mut evaluating.transaction, &organization, content, app.site.now()).await?;
+            evaluating.commit().await?;
+        }
         return Ok(recorded());
     }
     let before = match new.trail {
