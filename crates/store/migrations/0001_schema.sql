@@ -474,6 +474,8 @@ CREATE TABLE repositories (
     UNIQUE (organization, name, provider)
 );
 
+-- Some providers ignore the case of names.
+CREATE INDEX repositories_by_name ON repositories (organization, lower(name));
 CREATE INDEX repositories_by_id ON repositories (organization, external_id) WHERE external_id IS NOT NULL;
 
 -- Later names of repositories, by which they are found unless another repository has the name.

@@ -115,7 +115,7 @@ pub async fn record(
     Ok(recorded)
 }
 
-/// Locks a repository name, and returns the repositories with this name or identifier. SQLite has a single writer;
+/// Locks a repository name, and returns the repositories with this name, in any case, or identifier. SQLite has a single writer;
 /// PostgreSQL takes an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
 /// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
 async fn lock(
@@ -126,7 +126,7 @@ async fn lock(
     // UNION, since each half uses its own index.
     const SELECT: &str = "
         SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
-        WHERE organization = $1 AND name = $2
+        WHERE organization = $1 AND lower(name) = lower($2)
         UNION
         SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
         WHERE organization = $1 AND external_id = $3
@@ -137,7 +137,7 @@ async fn lock(
 }
 
 async fn lock_name(transaction: &mut Transaction, organization: &str, name: &str) -> Result<(), Error> {
-    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext($2))";
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext(lower($2)))";
     if let Transaction::Postgres(transaction) = transaction {
         sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
     }

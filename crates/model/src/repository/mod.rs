@@ -132,7 +132,22 @@ impl KnownRepository {
             (None, None) => true,
             _ => false,
         };
-        may_have_provider && (self.name == named.name.as_str() || has_id)
+        may_have_provider && (self.has_name(named) || has_id)
+    }
+
+    /// Whether its provider ignores the case of names.
+    #[must_use]
+    pub fn ignores_case(&self) -> bool {
+        self.provider().is_some_and(|provider| provider.ignores_case())
+    }
+
+    /// Whether it has the name that an attestation gives.
+    fn has_name(&self, named: &RepositoryInfo) -> bool {
+        let (own, given) = (self.name.as_str(), named.name.as_str());
+        own == given
+            || (self.ignores_case()
+                && named.provider().is_some_and(|provider| provider.ignores_case())
+                && own.to_lowercase() == given.to_lowercase())
     }
 
     /// Whether an attestation with this identifier cannot mean this repository.
@@ -165,15 +180,16 @@ pub fn match_repository(
     let url = named.url.as_ref().map(UrlText::as_str);
     let may_have_url =
         |known: &KnownRepository| url.is_none() || known.url.is_none() || known.url.as_deref() == url;
-    let has_name = |known: &KnownRepository| known.name == named.name.as_str();
+    let is_candidate = |known: &KnownRepository| known.has_name(named) && !known.has_other_id(named);
     let candidates: Vec<(usize, &KnownRepository)> =
-        known.iter().enumerate().filter(|(_, known)| has_name(known) && !known.has_other_id(named)).collect();
+        known.iter().enumerate().filter(|(_, known)| is_candidate(known)).collect();
     let find = |matches: &dyn Fn(&KnownRepository) -> bool| {
         candidates.iter().find(|(_, known)| matches(known)).map(|(index, _)| *index)
     };
     let new = |provider: &str| {
-        let is_taken =
-            known.iter().any(|known| has_name(known) && known.has_other_id(named) && known.key == provider);
+        let is_taken = known
+            .iter()
+            .any(|known| known.has_name(named) && known.has_other_id(named) && known.key == provider);
         let key =
             id.filter(|_| is_taken).map_or_else(|| provider.to_owned(), |id| format!("{provider}:{id}"));
         RepositoryMatch::New(key)
@@ -288,6 +304,24 @@ mod tests {
         }
         let several = match_repository(&[hub(), known("gitlab", "", "")], &named("", "", "")).unwrap_err();
         assert!(several.to_string().contains("expected one of github, gitlab"), "{several}");
+    }
+
+    #[test]
+    fn case_of_a_name_counts_unless_the_provider_ignores_it() {
+        for (key, provider, expected) in [
+            ("bitbucket", "bitbucket", RepositoryMatch::Existing(0)),
+            ("bitbucket_dc", "bitbucket", RepositoryMatch::Existing(0)),
+            ("azure-devops", "azure_devops_services", RepositoryMatch::Existing(0)),
+            ("github", "github", RepositoryMatch::New("github".to_owned())),
+            ("", "bitbucket", RepositoryMatch::New("bitbucket".to_owned())),
+            ("bitbucket", "", RepositoryMatch::New(String::new())),
+        ] {
+            let there = KnownRepository { name: "A/b".to_owned(), ..known(key, "", "") };
+            let named = named(provider, "", "");
+            assert_eq!(match_repository(&[there.clone()], &named), Ok(expected), "{key} {provider}");
+            let is_same = there.has_name(&named);
+            assert_eq!(there.is_reopened_by(&named), is_same, "{key} {provider}");
+        }
     }
 
     #[test]

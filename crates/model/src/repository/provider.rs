@@ -36,6 +36,11 @@ impl Provider {
         }
     }
 
+    /// Whether the provider ignores the case of the names of repositories and their owners.
+    pub(super) fn ignores_case(&self) -> bool {
+        matches!(self.family(), "bitbucket" | "azure-devops")
+    }
+
     /// Whether a filter by this provider matches a repository of `other`.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {

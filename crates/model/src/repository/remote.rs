@@ -98,12 +98,10 @@ fn locate(remote: &str) -> Option<Location> {
     let site = format!("{}://{host}{port}", url.scheme());
     let provider = Provider::of_host(host);
     let is_other = host == "bitbucket.org" || provider.is_some_and(|provider| provider != "bitbucket");
-    let is_data_center = ssh.as_ref().is_some_and(|ssh| {
-        let is_named = provider == Some("bitbucket") || host.split('.').any(|label| label == "stash");
-        is_named || ssh.port == Some(BITBUCKET_SSH_PORT)
-    });
+    let is_data_center =
+        ssh.as_ref().is_some_and(|ssh| is_bitbucket(host) || ssh.port == Some(BITBUCKET_SSH_PORT));
     if let Some(DataCenterRepository { context, owner, name }) =
-        data_center_repository(&segments, is_data_center).filter(|_| !is_other)
+        data_center_repository(&segments, host, is_data_center).filter(|_| !is_other)
     {
         let (kind, key) =
             owner.strip_prefix('~').map_or(("projects", owner.as_str()), |user| ("users", user));
@@ -115,19 +113,31 @@ fn locate(remote: &str) -> Option<Location> {
             provider: Some("bitbucket"),
         });
     }
-    let segments = match segments.as_slice() {
-        // Gerrit's prefix for requests with credentials.
-        ["a", project @ ..] if !project.is_empty() && provider.is_none() && ssh.is_none() => project,
-        all => all,
-    };
+    if let Some(GerritProject { context, name }) =
+        gerrit_project(&segments, host).filter(|_| provider.is_none() && ssh.is_none())
+    {
+        return Some(Location {
+            page: format!("{site}/{}", [context, name].concat().join("/")),
+            name: decoded_path(name),
+            provider: None,
+        });
+    }
+    let page = format!("{site}/{}", segments.join("/"));
     // Azure DevOps Server inserts this between project and repository.
-    let is_azure = provider.is_none() && segments.iter().skip(1).any(|segment| *segment == "_git");
-    let names: Vec<&str> = segments.iter().copied().filter(|segment| *segment != "_git").collect();
-    Some(Location {
-        page: format!("{site}/{}", segments.join("/")),
-        name: decoded_path(if is_azure { &names } else { segments }),
-        provider: is_azure.then_some("azure-devops"),
-    })
+    if provider.is_none() && segments.iter().skip(1).any(|segment| *segment == "_git") {
+        let names: Vec<&str> = segments.iter().copied().filter(|segment| *segment != "_git").collect();
+        return Some(Location { page, name: decoded_path(&names), provider: Some("azure-devops") });
+    }
+    Some(Location { page, name: decoded_path(&segments), provider: None })
+}
+
+/// Whether a label of the host names Bitbucket or its former name.
+fn is_bitbucket(host: &str) -> bool {
+    host.split('.').any(is_bitbucket_word)
+}
+
+fn is_bitbucket_word(word: &str) -> bool {
+    matches!(word, "bitbucket" | "stash")
 }
 
 fn decoded_path(segments: &[&str]) -> String {
@@ -206,10 +216,34 @@ struct DataCenterRepository<'a> {
     name: &'a str,
 }
 
+struct GerritProject<'a> {
+    /// The path of the server.
+    context: &'a [&'a str],
+    name: &'a [&'a str],
+}
+
+/// The project of a remote over HTTP or a page of Gerrit, which is often below `/r`, and has the prefix `a` for requests with
+/// credentials. A server of another kind may have a user of either name.
+fn gerrit_project<'a>(segments: &'a [&'a str], host: &str) -> Option<GerritProject<'a>> {
+    let is_named = host.split('.').any(|label| matches!(label, "gerrit" | "review"));
+    let is_context = |first: &str| first == "r" || (is_named && first == "gerrit");
+    let is_name = |name: &[&str]| name.len() > 1 || (is_named && !name.is_empty());
+    let (context, rest) = match segments.split_first() {
+        Some((first, rest)) if is_context(first) && is_name(rest) => (&segments[..1], rest),
+        _ => (&segments[..0], segments),
+    };
+    let name = match rest {
+        ["a", name @ ..] if is_name(name) => name,
+        name => name,
+    };
+    (name.len() < segments.len()).then_some(GerritProject { context, name })
+}
+
 /// The repository of a remote or a page of Bitbucket Data Center. `is_data_center`: the remote is of such a server, and has
 /// no prefix.
 fn data_center_repository<'a>(
     segments: &'a [&'a str],
+    host: &str,
     is_data_center: bool,
 ) -> Option<DataCenterRepository<'a>> {
     let owner = |key: &str| {
@@ -217,7 +251,10 @@ fn data_center_repository<'a>(
         user.map_or_else(|| key.to_owned(), |user| format!("~{user}"))
     };
     match segments {
-        [context @ .., "scm", key, name] => {
+        // Below the path of another server, `scm` is a name.
+        [context @ .., "scm", key, name]
+            if context.last().is_none_or(|last| is_bitbucket_word(last)) || is_bitbucket(host) =>
+        {
             return Some(DataCenterRepository { context, owner: owner(key), name });
         }
         [key, name] if is_data_center => {
@@ -367,7 +404,17 @@ mod tests {
             "https://git.example.com:8443/stash/users/jo/repos/cart",
             "~jo/cart",
         ),
+        (
+            &["https://bitbucket.example.com/team/scm/pay/cart.git"],
+            "https://bitbucket.example.com/team/projects/pay/repos/cart",
+            "pay/cart",
+        ),
         // Not Bitbucket Data Center.
+        (
+            &["https://git.example.com/team/scm/pay/cart.git", "git@git.example.com:team/scm/pay/cart.git"],
+            "https://git.example.com/team/scm/pay/cart",
+            "team/scm/pay/cart",
+        ),
         (&["git@bitbucket.org:pay/cart.git"], "https://bitbucket.org/pay/cart", "pay/cart"),
         (&["https://gitlab.com/scm/pay/cart.git"], "https://gitlab.com/scm/pay/cart", "scm/pay/cart"),
         (
@@ -384,6 +431,41 @@ mod tests {
             ],
             "https://gerrit.example.com/acme/cart",
             "acme/cart",
+        ),
+        (
+            &["https://gerrit.example.com/a/cart", "ssh://jo@gerrit.example.com:29418/cart"],
+            "https://gerrit.example.com/cart",
+            "cart",
+        ),
+        (
+            &[
+                "https://jo@git.example.com/r/a/acme/cart",
+                "https://git.example.com/r/a/acme/cart.git",
+                "https://git.example.com/r/acme/cart",
+            ],
+            "https://git.example.com/r/acme/cart",
+            "acme/cart",
+        ),
+        (
+            &["https://gerrit.example.com/r/a/acme/cart", "https://gerrit.example.com/r/acme/cart"],
+            "https://gerrit.example.com/r/acme/cart",
+            "acme/cart",
+        ),
+        // Not Gerrit.
+        (
+            &["git@git.example.com:a/cart", "https://git.example.com/a/cart.git"],
+            "https://git.example.com/a/cart",
+            "a/cart",
+        ),
+        (
+            &["git@git.example.com:r/cart", "https://git.example.com/r/cart.git"],
+            "https://git.example.com/r/cart",
+            "r/cart",
+        ),
+        (
+            &["git@gitlab.example.com:r/a/acme/cart.git", "https://gitlab.example.com/r/a/acme/cart.git"],
+            "https://gitlab.example.com/r/a/acme/cart",
+            "r/a/acme/cart",
         ),
     ];
 

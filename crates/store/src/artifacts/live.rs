@@ -76,7 +76,8 @@ impl LiveEnvironment {
     }
 }
 
-/// The open repositories with this name. Without one, those that have it as a later name.
+/// The open repositories with this name. Without one, those that have it as a later name; otherwise those that have it in
+/// another case, at a provider that ignores it.
 pub async fn repositories(
     transaction: &mut Transaction,
     organization: &str,
@@ -102,11 +103,16 @@ pub async fn repositories(
         "organization = $1
          AND id IN (SELECT repository FROM repository_names WHERE organization = $1 AND name = $2)"
     );
-    let mut repositories = Vec::new();
+    const IN_ANY_CASE: &str = select!("organization = $1 AND lower(name) = lower($2)");
+    let mut repositories: Vec<Repository> = Vec::new();
     for select in [NAMED, RENAMED] {
         if repositories.is_empty() {
             repositories = fetch_all!(transaction, select, organization, name);
         }
+    }
+    if repositories.is_empty() {
+        repositories = fetch_all!(transaction, IN_ANY_CASE, organization, name);
+        repositories.retain(|repository| repository.known.ignores_case());
     }
     Ok(repositories)
 }

@@ -303,7 +303,32 @@ async fn closed_repository_makes_the_next_claim_count(database: Database) {
     assert_eq!(origin(&service).await.0, json!(commit('1')));
 }
 
+async fn repository_of_a_provider_that_ignores_case_is_found_under_each_spelling(database: Database) {
+    let service = TestService::start(database).await;
+    let named = |name: &str, provider: &str| json!({"name": name, "provider": provider});
+    for name in ["PAY/cart", "pay/cart"] {
+        attest(&service, "cart", 'a', '1', &named(name, "bitbucket_dc")).await;
+    }
+    attest(&service, "cart", 'b', '1', &named("Acme/Cart", "github")).await;
+    let names = "SELECT name FROM repositories ORDER BY created_at";
+    assert_eq!(service.database.rows(names).await, ["PAY/cart", "Acme/Cart"]);
+    service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    for name in ["PAY/cart", "pay/cart", "Pay/Cart"] {
+        let live = service.read(&format!("/repos/acme/live-artifacts/{name}")).await;
+        assert_eq!(live["live_artifacts"].as_array().unwrap().len(), 1, "{name}");
+        let built = service.read(&format!("/artifacts/acme?repo_name={name}")).await;
+        assert!(built.to_string().contains(&digest('a')), "{name}: {built}");
+    }
+    service.get(READER, LIVE).await.expect(404);
+    // A closed one does not return in another case.
+    let close = service.request(Method::PUT, ADMIN, "/repos/acme/close/PAY/cart?provider=bitbucket_dc");
+    Response::from_request(close).await.expect(200);
+    let again = form(&attestation('a', '1', &named("PAY/Cart", "bitbucket")));
+    service.attest(ADMIN, "cart", "t", again).await.assert_field_error("repo_info.name", "closed");
+}
+
 crate::service::on_both!(
+    repository_of_a_provider_that_ignores_case_is_found_under_each_spelling,
     another_flow_cannot_replace_the_origin_of_an_artifact,
     commit_of_a_later_attestation_completes_the_origin,
     commit_without_a_repository_is_that_of_the_first_attestation,
