@@ -48,8 +48,10 @@ fn targets(targets: &Value) -> Cell {
 fn delivery(to: &Value) -> Cell {
     let name = at(to, "/name").as_str().map(|name| format!("{name}: ")).unwrap_or_default();
     let sent = match (time(at(to, "/last_success_at")), time(at(to, "/last_failure_at"))) {
-        (success, Some(failure)) if success < Some(failure) => {
-            format!(", failing, last {}", ago(failure, now()))
+        // A delivery that did not reach all recipients is both.
+        (success, Some(failure)) if success <= Some(failure) => {
+            let error = at(to, "/last_error").as_str().map(|error| format!(": {error}")).unwrap_or_default();
+            format!(", failing, last {}{error}", ago(failure, now()))
         }
         (success, _) => success.map(|at| format!(", delivered {}", ago(at, now()))).unwrap_or_default(),
     };
@@ -65,4 +67,33 @@ fn target(target: &Value) -> String {
     }
     let recipients = items(target, "/recipients").map(|recipient| format!(" {}", text(recipient)));
     format!("{kind}{}", recipients.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn failing_target_shows_its_last_error() {
+        let at = 1.5;
+        for (success, failure, error, expected) in [
+            (json!(at), json!(null), json!(null), ", delivered "),
+            (json!(null), json!(at), json!("HTTP status 503"), ": HTTP status 503"),
+            (
+                json!(at),
+                json!(at),
+                json!("the mail server refused a@b.c: 550"),
+                ": the mail server refused a@b.c: 550",
+            ),
+            (json!(at), json!(at - 1.0), json!(null), ", delivered "),
+            (json!(at - 1.0), json!(at), json!(null), ", failing, last "),
+        ] {
+            let to = json!({
+                "type": "EMAIL", "last_success_at": success, "last_failure_at": failure, "last_error": error,
+            });
+            let cell = format!("{:?}", delivery(&to));
+            assert!(cell.contains(expected), "{cell}");
+        }
+    }
 }

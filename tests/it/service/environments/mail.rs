@@ -180,6 +180,13 @@ async fn deferred_recipient_gets_the_mail_later_and_the_others_get_it_once() {
     let recipients = "ops@example.com, later@example.com, refused@example.com";
     let service = server.start_service(Database::sqlite(), recipients, PASSWORD).await;
     service.report(REPORTER, "prod", report(&[pod("p", "web:1", 'a')])).await.expect(201);
+    let waiting = "SELECT last_error FROM notifications WHERE sent_at IS NULL AND last_error IS NOT NULL";
+    eventually("one waits", async || !service.database.rows(waiting).await.is_empty()).await;
+    let target = &service.read("/actions/acme/1").await["targets"][0];
+    let error = target["last_error"].to_string();
+    for refused in ["later@example.com: ", "450", "refused@example.com: ", "550"] {
+        assert!(error.contains(refused), "{error}");
+    }
     let sent = "SELECT last_error FROM notifications WHERE sent_at IS NOT NULL";
     eventually("all have it", async || !service.database.rows(sent).await.is_empty()).await;
     eventually("both mails are read", async || server.received().len() > 1).await;

@@ -87,10 +87,10 @@ pub(crate) async fn send(
     }
     ended.append(&mut refused);
     if deferred.is_empty() {
-        Ok(ended)
-    } else {
-        Err(SendError::Recipients { done: ended, refused: deferred })
+        return Ok(ended);
     }
+    deferred.extend(ended.clone().into_iter().filter(|(_, why)| why.is_some()));
+    Err(SendError::Recipients { done: ended, refused: deferred })
 }
 
 fn compose(
