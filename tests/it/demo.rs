@@ -348,7 +348,7 @@ fn every_linked_page_of_the_demo_opens_and_past_states_are_shown() {
 
     // From a non-compliant artifact to its failed tests.
     let failing = page("/ui/acme/environments/production?compliance=non-compliant");
-    assert!(failing.contains("unit-tests of the flow builds fails"), "{failing}");
+    assert!(failing.contains("unit-tests of the flow builds failed"), "{failing}");
     let artifact = page(only_link(&links(&failing), "/ui/acme/artifacts/"));
     assert!(artifact.contains("registry.example.com/pay/fraud:1.8.1"), "{artifact}");
     let trail = "/ui/acme/flows/builds/trails/fraud-1.8.1";

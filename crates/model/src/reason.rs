@@ -36,9 +36,30 @@ pub struct Reason {
     /// The platform of an image index that the reason is about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub platform: Option<String>,
+    /// What the attestation found. Added when it is sent.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub attestation: Option<FoundAttestation>,
     /// The reason in words. Added when it is sent.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub text: String,
+}
+
+/// The attestation that a reason is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
+pub struct FoundAttestation {
+    /// Its identifier.
+    pub attestation_id: String,
+    /// Its trail.
+    pub trail_name: String,
+    /// Its page.
+    pub html_url: String,
+    /// The number of all tests; 0 for types without tests.
+    pub tests: u32,
+    /// The number of failed tests and of those with an error.
+    pub failed: u32,
+    /// The first failed tests, at most three. Empty if no file with them is attached.
+    pub failed_tests: Vec<String>,
 }
 
 /// A rule of a policy.
@@ -168,6 +189,7 @@ impl From<Code> for Reason {
             attestation_type: None,
             for_control: None,
             platform: None,
+            attestation: None,
             text: String::new(),
         }
     }
@@ -189,7 +211,9 @@ impl Reason {
     /// What was found, without the policy.
     #[must_use]
     pub fn finding(&self) -> String {
-        let flow = self.flow_name.as_ref().map(|flow| format!(" of the flow {flow}")).unwrap_or_default();
+        // The trail of a known attestation says more than its flow.
+        let flow = self.flow_name.as_ref().filter(|_| self.attestation.is_none());
+        let flow = flow.map(|flow| format!(" of the flow {flow}")).unwrap_or_default();
         let attestation = || {
             let required = subject(self.attestation_name.as_deref(), self.attestation_type.as_deref());
             format!("{required}{flow}")
@@ -205,7 +229,10 @@ impl Reason {
                 format!("the trail {}{flow} is not compliant", self.trail_name.as_deref().unwrap_or_default())
             }
             Code::MissingAttestation => format!("{} is missing{}", attestation(), control()),
-            Code::NonCompliantAttestation => format!("{} fails{}", attestation(), control()),
+            Code::NonCompliantAttestation => {
+                let tests = self.attestation.as_ref().map(FoundAttestation::tests).unwrap_or_default();
+                format!("{} failed{tests}{}", attestation(), control())
+            }
             Code::ExpiredAttestation { since } => {
                 format!("{} is too old since {since}{}", attestation(), control())
             }
@@ -245,7 +272,43 @@ impl Reason {
         if let Some(platform) = &self.platform {
             text = format!("{text} for {platform}");
         }
+        if let Some(found) = &self.attestation {
+            text = format!("{text}, trail {}", found.trail_name);
+        }
         text
+    }
+}
+
+impl FoundAttestation {
+    /// `, 1 of 412 (PriceTest.rounds)`.
+    fn tests(&self) -> String {
+        let Self { tests, failed, failed_tests, .. } = self;
+        let more = usize::try_from(*failed).unwrap_or(usize::MAX).saturating_sub(failed_tests.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = if failed_tests.is_empty() {
+            String::new()
+        } else {
+            format!(" ({}{more})", failed_tests.join(", "))
+        };
+        match (failed, tests) {
+            (0, 0) => String::new(),
+            (0, tests) => format!(", none of {tests} tests passed"),
+            (failed, tests) => format!(", {failed} of {tests}{named}"),
+        }
+    }
+}
+
+/// Why an artifact must not run: `cart:5.3.1 must not run in prod: unit-tests failed, 1 of 412`. Without an
+/// environment, it is said to be non-compliant.
+#[must_use]
+pub fn refusal(artifact: &str, environment: Option<&str>, findings: &[String]) -> String {
+    let refused = match environment {
+        Some(environment) => format!("{artifact} must not run in {environment}"),
+        None => format!("{artifact} is not compliant"),
+    };
+    match findings {
+        [] => refused,
+        findings => format!("{refused}: {}", findings.join("; ")),
     }
 }
 
@@ -286,6 +349,57 @@ mod tests {
             let stored = serde_json::to_string(&reason).unwrap();
             assert_eq!(serde_json::from_str::<Reason>(&stored).unwrap(), reason, "{stored}");
         }
+    }
+
+    fn failed(tests: u32, failed: u32, failed_tests: &[&str]) -> Reason {
+        let attestation = FoundAttestation {
+            attestation_id: "1".to_owned(),
+            trail_name: "build-43".to_owned(),
+            html_url: "https://x".to_owned(),
+            tests,
+            failed,
+            failed_tests: failed_tests.iter().map(|&test| test.to_owned()).collect(),
+        };
+        Reason {
+            flow_name: Some("cart".to_owned()),
+            attestation_name: Some("unit-tests".to_owned()),
+            attestation: Some(attestation),
+            ..Code::NonCompliantAttestation.into()
+        }
+    }
+
+    #[test]
+    fn finding_has_the_failed_tests_and_the_trail_of_a_known_attestation() {
+        for (reason, expected) in [
+            (
+                failed(412, 1, &["PriceTest.rounds"]),
+                "unit-tests failed, 1 of 412 (PriceTest.rounds), trail build-43",
+            ),
+            (
+                failed(9, 4, &["a", "b", "c"]),
+                "unit-tests failed, 4 of 9 (a, b, c and 1 more), trail build-43",
+            ),
+            (failed(9, 4, &[]), "unit-tests failed, 4 of 9, trail build-43"),
+            (failed(9, 0, &[]), "unit-tests failed, none of 9 tests passed, trail build-43"),
+            (failed(0, 0, &[]), "unit-tests failed, trail build-43"),
+            (Reason { attestation: None, ..failed(0, 0, &[]) }, "unit-tests of the flow cart failed"),
+            (
+                Reason { code: Code::TooFewTests { tests: 1, min_tests: 3 }, ..failed(1, 0, &[]) },
+                "unit-tests has too few tests: 1, expected at least 3, trail build-43",
+            ),
+        ] {
+            assert_eq!(reason.finding(), expected);
+        }
+    }
+
+    #[test]
+    fn refusal_names_the_artifact_the_environment_and_each_finding() {
+        let findings = ["not approved".to_owned(), "unit is missing".to_owned()];
+        assert_eq!(
+            refusal("cart:5.3.1", Some("prod"), &findings),
+            "cart:5.3.1 must not run in prod: not approved; unit is missing"
+        );
+        assert_eq!(refusal("cart:5.3.1", None, &[]), "cart:5.3.1 is not compliant");
     }
 
     #[test]

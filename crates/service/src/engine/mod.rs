@@ -12,6 +12,8 @@ pub(crate) mod artifact_details;
 pub(crate) mod audit;
 pub(crate) mod declared;
 mod evaluate_artifacts;
+pub(crate) mod failed_tests;
+pub(crate) mod found_attestations;
 pub(crate) mod guard;
 pub(crate) mod inputs;
 pub(crate) mod not_found;

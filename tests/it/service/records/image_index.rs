@@ -97,8 +97,8 @@ async fn evidence_counts_between_an_index_and_its_manifests(database: Database) 
     assert_eq!(verdicts(&service, &all).await, [GOOD, GOOD, GOOD, UNTESTED]);
     // A later failure on one platform counts for the index, and not for the other platform.
     attest(&service, &b, 1).await;
-    let failed = r#"NON-COMPLIANT ["tested v1: unit (junit) of the flow cart fails"]"#;
-    let failed_on_arm = failed.replace("fails", "fails for linux/arm64");
+    let failed = r#"NON-COMPLIANT ["tested v1: unit (junit) of the flow cart failed"]"#;
+    let failed_on_arm = failed.replace("failed", "failed for linux/arm64");
     assert_eq!(verdicts(&service, &all).await, [GOOD, failed, &failed_on_arm, UNTESTED]);
     attest(&service, &b, 0).await;
     assert_eq!(verdicts(&service, &all).await, [GOOD, GOOD, GOOD, UNTESTED]);

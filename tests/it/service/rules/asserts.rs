@@ -1,5 +1,6 @@
 //! The gate before a deployment: whether an artifact may run.
 
+use reqwest::multipart::Part;
 use serde_json::{Value, json};
 
 use crate::service::rules::operations::{artifact, begin, put, put_form, report_artifact};
@@ -7,7 +8,7 @@ use crate::service::rules::policies::{TESTED, UNIT, attach, attest, put as put_p
 use crate::service::support::test_service::{Options, bootstrap};
 use crate::service::{
     ADMIN, APPROVER, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest,
-    eventually,
+    eventually, form,
 };
 
 fn path(digit: char, query: &str) -> String {
@@ -315,7 +316,54 @@ async fn invalid_request_is_rejected_with_the_parameter(database: Database) {
     service.get("guessed", &path('a', "")).await.expect(401);
 }
 
+async fn failed_tests_of_a_refused_artifact_are_named(database: Database) {
+    const RESULTS: &str = r#"<testsuite name="s"><testcase classname="com.acme.PriceTest" name="rounds"><failure/></testcase>
+        <testcase classname="PriceTest" name="adds"><error/></testcase><testcase classname="A" name="b"/></testsuite>"#;
+    let service = TestService::start(database).await;
+    put_policy(&service, ADMIN, "tested", TESTED).await.expect(201);
+    attach_to_new(&service, "prod", "tested").await;
+    let data = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+        "junit_results": [{"name": "s", "total": 3, "failures": 1, "errors": 1}],
+    });
+    let form = form(&data).part("attachment_file", Part::text(RESULTS).file_name("r.xml"));
+    service.attest(ADMIN, "cart", "t1", form).await.expect(201);
+    run(&service, "prod", "a").await;
+    let answer = gate(&service, 'a', PROD).await;
+    assert_eq!(answer["artifact_name"], "shop/cart:a");
+    let reason = &answer["policy_evaluations"][0]["reasons"][0];
+    let expected = "tested v1: unit (junit) failed, 2 of 3 (PriceTest.rounds, PriceTest.adds), trail t1";
+    assert_eq!(reason["text"], expected);
+    let id = reason["attestation"]["attestation_id"].as_str().unwrap();
+    let page = format!("{}/ui/acme/flows/cart/trails/t1/attestations/{id}", service.base);
+    assert_eq!(
+        reason["attestation"],
+        json!({"attestation_id": id, "trail_name": "t1", "html_url": page, "tests": 3, "failed": 2,
+               "failed_tests": ["PriceTest.rounds", "PriceTest.adds"]})
+    );
+    // The recorded reason does not change with the attestation.
+    assert_eq!(
+        verdicts(&service).await,
+        [r#"prod NON-COMPLIANT ["tested v1: unit (junit) of the flow cart failed"]"#]
+    );
+    // Another one, without a file, is the latest.
+    attest(&service, "cart", "t2", "unit", 'a', 1).await;
+    let answer = gate(&service, 'a', PROD).await;
+    let text = answer["policy_evaluations"][0]["reasons"][0]["text"].as_str().unwrap().to_owned();
+    assert!(
+        text.starts_with("tested v1: unit (junit) failed, 1 of ") && text.ends_with(", trail t2"),
+        "{text}"
+    );
+}
+
+async fn attach_to_new(service: &TestService, environment: &str, policy: &str) {
+    let body = json!({"name": environment, "type": "K8S"});
+    put(service, ADMIN, "/environments/acme", &body).await.expect(201);
+    attach(service, environment, &[policy]).await.expect(200);
+}
+
 crate::service::on_both!(
+    failed_tests_of_a_refused_artifact_are_named,
     untested_artifact_is_stopped_and_tested_one_passes_before_it_runs,
     allow_list_approvals_and_names_count_as_in_the_evaluation,
     artifact_is_checked_against_the_templates_of_its_flows,

@@ -107,7 +107,7 @@ fn attestation_rule_is_satisfied_in_whichever_flow_holds_the_artifact() {
             UNIT,
             &["cart/unit:junit-"],
             "NotSatisfied: non_compliant_attestation cart",
-            &["rules v2: unit (junit) of the flow cart fails"],
+            &["rules v2: unit (junit) of the flow cart failed"],
         ),
         // Another flow also holds the artifact.
         (
@@ -121,7 +121,7 @@ fn attestation_rule_is_satisfied_in_whichever_flow_holds_the_artifact() {
             UNIT,
             &["cart/unit:junit-", "web/unit:junit"],
             "NotSatisfied: non_compliant_attestation cart, rule_satisfied web",
-            &["rules v2: unit (junit) of the flow cart fails"],
+            &["rules v2: unit (junit) of the flow cart failed"],
         ),
     ]);
 }
@@ -137,7 +137,7 @@ fn attestation_rule_matches_name_and_type() {
             TYPE,
             &["cart/e2e:junit-", "cart/unit:junit"],
             "NotSatisfied: non_compliant_attestation cart",
-            &["rules v2: e2e (junit) of the flow cart fails"],
+            &["rules v2: e2e (junit) of the flow cart failed"],
         ),
         (
             TYPE,
@@ -250,7 +250,7 @@ fn attestation_counts_until_it_is_too_old_and_within_its_limits() {
         ),
         ("max_age: 2m", &[("cart/unit:junit", 100), ("web/unit:junit", 50)], "", Some(70)),
         ("max_age: 2m", &[("cart/unit:junit", 300), ("web/unit:junit", 50)], "", Some(70)),
-        ("max_age: 2m", &[("cart/unit:junit-", 300)], "unit (junit) of the flow cart fails", None),
+        ("max_age: 2m", &[("cart/unit:junit-", 300)], "unit (junit) of the flow cart failed", None),
         ("min_tests: 5, max_skipped: 2", &[("cart/unit:junit", 1)], "", None),
         (
             "min_tests: 6",
@@ -394,7 +394,7 @@ fn attestation_rule_of_a_flow_ignores_other_flows() {
     const FLOW: &str = "attestations: [{name: unit, type: \"*\", flow: cart}]";
     const ANY_NAME: &str = "attestations: [{type: junit, flow: cart}]";
     const MISSING: &[&str] = &["rules v2: unit of the flow cart is missing"];
-    const FAILS: &[&str] = &["rules v2: unit of the flow cart fails"];
+    const FAILS: &[&str] = &["rules v2: unit of the flow cart failed"];
     let (satisfied, missing) = ("Satisfied: rule_satisfied cart", "NotSatisfied: missing_attestation cart");
     check(&[
         (FLOW, &["cart/unit:junit"], satisfied, &[]),

@@ -8,7 +8,6 @@ pub(crate) mod bar_chart;
 pub(crate) mod cookie;
 pub(crate) mod environment_status;
 pub(crate) mod escape;
-pub(crate) mod failed_tests;
 pub(crate) mod filter;
 pub(crate) mod format;
 pub(crate) mod layout;

@@ -4,9 +4,9 @@ use axum::extract::State;
 use maud::{Markup, html};
 use sqlx::types::Uuid;
 
+use crate::engine::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use crate::layout::parts::attestation::{JUNIT, data, facts, results};
 use crate::layout::parts::escape::{lines, text};
-use crate::layout::parts::failed_tests::{FailedTests, MAX_TESTS, read_failed_tests};
 use crate::layout::parts::format::{badge, result_badge};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::latest_note;

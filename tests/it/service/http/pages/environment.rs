@@ -94,7 +94,7 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
             "<bdi>shop</bdi> / pods without an owner",
             "<td data-name=\"Pods\">2</td>",
             "meets the policy",
-            "unit of the flow cart fails",
+            "unit of the flow cart failed",
             "unit of the flow cart is missing",
             ">2 non-compliant<",
             ">1 compliant<",

@@ -13,6 +13,7 @@ use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::engine::found_attestations::FoundAttestations;
 use crate::engine::not_found;
 use crate::http::parameters::Parameters;
 use crate::http::problem::{ErrorBody, Problem};
@@ -47,6 +48,9 @@ pub(crate) struct Assertion<'a> {
     /// The reason for the verdict besides policies and flows: no policy, an allow-list entry, or unknown namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
+    /// The image, if its name is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact_name: Option<String>,
     /// The artifact's page.
     html_url: String,
     /// The policies of the scope; empty for scope `flow`.
@@ -238,13 +242,26 @@ pub(crate) async fn assert_artifact(
             "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
         )));
     }
-    drop(transaction);
 
     let known = known.unwrap_or_default();
+    let artifact_name = Some(known.name.clone()).filter(|name| !name.is_empty());
     let requirements =
         Requirements { environment: environment.as_ref(), policies: &policies, allowed: &allowed };
     let assessment = requirements.assess(&artifact, &known, &evidence, site.now());
     let verdict = assessment.verdict().0;
+    let mut policy_evaluations: Vec<_> = assessment.policies.iter().map(PolicyResult::new).collect();
+    let mut digests = wanted;
+    if !evidence.related.is_empty() {
+        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &digests).await?;
+        digests.extend(related(&listed));
+    }
+    let reasons = policy_evaluations.iter().flat_map(|policy| &policy.reasons);
+    let found = FoundAttestations::read(&site, &mut transaction, &organization, &digests, reasons).await?;
+    drop(transaction);
+    found.complete(policy_evaluations.iter_mut().flat_map(|policy| &mut policy.reasons)).await;
+    for reason in policy_evaluations.iter_mut().flat_map(|policy| &mut policy.reasons) {
+        reason.text = reason.to_string();
+    }
     let flows: Vec<FlowResult> =
         flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
     let is_compliant = match scope {
@@ -271,8 +288,9 @@ pub(crate) async fn assert_artifact(
         environment: environment.as_ref().map(EnvironmentName::as_str),
         compliant: is_compliant,
         message,
+        artifact_name,
         html_url: site.links.artifact_page(&organization, artifact),
-        policy_evaluations: assessment.policies.iter().map(PolicyResult::new).collect(),
+        policy_evaluations,
         flows,
         compliance_status,
     };
@@ -339,7 +357,7 @@ impl<'a> PolicyResult<'a> {
             policy_name: name,
             policy_version: *version,
             status: Status::new(evaluated.is_fulfilled()),
-            reasons: evaluated.reasons().map(|reason| reason.with_text()).collect(),
+            reasons: evaluated.reasons().collect(),
             rule_evaluations: evaluated.rules.iter().map(RuleResult::new).collect(),
         }
     }
