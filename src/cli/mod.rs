@@ -27,19 +27,29 @@ use std::io;
 use std::pin::Pin;
 
 use clap::builder::Resettable;
+use clap::builder::styling::{Ansi256Color, Style, Styles};
 use clap::error::ContextKind;
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use runtime::colors::Color;
 use runtime::logs::{self, Format, Prefix, Verbosity};
 
 /// Reports the images running in a Kubernetes cluster to a compliance service.
 #[derive(Debug, Parser)]
-#[command(name = "supercargo", version, after_help = AFTER_HELP)]
+#[command(name = "supercargo", version, after_help = AFTER_HELP, styles = STYLES)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
     logging: Logging,
+}
+
+/// The styles of clap, with the colors of the other output.
+const STYLES: Styles =
+    Styles::styled().error(color(Color::Red).bold()).valid(color(Color::Green)).invalid(color(Color::Amber));
+
+const fn color(color: Color) -> Style {
+    Ansi256Color(color.number()).on_default()
 }
 
 const AFTER_HELP: &str = "\
@@ -174,7 +184,7 @@ impl Cli {
     #[must_use]
     pub fn logging(&self) -> (Format, Prefix, Verbosity) {
         let verbosity = match (self.logging.verbose, &self.command) {
-            // The demo prints all results to stdout.
+            // The demo prints all results itself.
             #[cfg(feature = "service")]
             (0, Command::Demo(_)) => Verbosity::Warnings,
             (0, _) => Verbosity::Info,
@@ -241,7 +251,7 @@ impl Cli {
     }
 }
 
-/// Runs a command line in this process. `agent` returns the summary of each report.
+/// Runs a command line of the demo in this process, and returns its results instead of printing them.
 #[cfg(feature = "service")]
 fn run_line(words: Vec<String>) -> demo::CommandResult {
     Box::pin(async move {
@@ -250,7 +260,8 @@ fn run_line(words: Vec<String>) -> demo::CommandResult {
         let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
         let cli = cli.map_err(Failure::unexpected)?;
         match &cli.command {
-            Command::Agent(agent) => agent.run().await,
+            Command::Agent(agent) => Ok(agent.run().await?.iter().map(ToString::to_string).collect()),
+            Command::Attest(attest) => Ok(attest.record().await?.into_iter().collect()),
             _ => cli.run().await.map(|()| Vec::new()),
         }
     })

@@ -107,7 +107,7 @@ async fn approver_approves_and_withdraws_with_the_real_service() {
         let made = run(APPROVER, &format!("{} --comment fine", approve(prod)));
         let made = &made.expect(0, &[]).stdout;
         for text in
-            ["number       1", "APPROVED", "cart:2", "signed off   kim, ", ": \"fine\"", "token        kim"]
+            ["number       1", "approved", "cart:2", "signed off   kim, ", ": \"fine\"", "token        kim"]
         {
             assert!(made.contains(text), "{text}: {made}");
         }

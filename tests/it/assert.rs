@@ -13,11 +13,20 @@ fn run(server: &Server, line: &str) -> Outcome {
 
 /// A verdict with unknown fields.
 fn verdict(is_compliant: bool) -> Value {
+    let failed = json!({
+        "type": "non_compliant_attestation", "rule": {"policy_name": "rules", "policy_version": 3, "number": 1},
+        "flow_name": "cart", "attestation_name": "unit-tests", "text": "rules v3: in other words", "new": 1,
+        "attestation": {
+            "attestation_id": "1", "trail_name": "build-43", "html_url": "https://x/build-43",
+            "tests": 412, "failed": 1, "failed_tests": ["PriceTest.\u{1b}[2Jrounds"],
+        },
+    });
     json!({
         "scope": "environment", "environment": "prod", "compliant": is_compliant, "html_url": "https://x", "new": 1,
+        "artifact_name": "registry.example.com/cart:5.3.1",
         "policy_evaluations": [
             {"policy_name": "rules", "policy_version": 3, "status": "NON_COMPLIANT", "rule_evaluations": [],
-             "reasons": ["provenance is missing", "unit (junit) of the flow cart is missing"]},
+             "reasons": [failed, "unit (junit) of the flow cart is missing"]},
             {"policy_name": "\u{1b}[2Jown", "policy_version": null, "status": "COMPLIANT", "reasons": []},
         ],
         "flows": [],
@@ -33,8 +42,17 @@ fn verdict_is_printed_with_its_reasons_in_each_format() {
     assert_eq!(
         failed.stdout,
         "\
+cart:5.3.1 must not run in prod:
+- unit-tests failed, 1 of 412 (PriceTest.\\u{1b}[2Jrounds), trail build-43, https://x/build-43
+- unit (junit) of the flow cart is missing
+"
+    );
+    let wide = run(&server, &format!("{line} -o wide"));
+    assert_eq!(
+        wide.expect(10, &[]).stdout,
+        "\
 DIGEST        CHECK                RESULT         REASON
-4f9c5e0a7b3d  policy rules v3      non-compliant  provenance is missing
+4f9c5e0a7b3d  policy rules v3      non-compliant  unit-tests failed, 1 of 412 (PriceTest.\\u{1b}[2Jrounds), trail build-43
 4f9c5e0a7b3d  policy rules v3      non-compliant  unit (junit) of the flow cart is missing
 4f9c5e0a7b3d  policy \\u{1b}[2Jown  compliant      -
 "
@@ -45,12 +63,18 @@ DIGEST        CHECK                RESULT         REASON
     let yaml = run(&server, &format!("{line} -o yaml"));
     assert!(yaml.expect(10, &[]).stdout.contains("policy_name: rules"));
     let markdown = run(&server, &format!("{line} -o markdown"));
-    assert!(
-        markdown
-            .expect(10, &[])
-            .stdout
-            .contains("| 4f9c5e0a7b3d | policy rules v3 | non-compliant | provenance is missing |\n"),
-        "{markdown:?}"
+    assert_eq!(
+        markdown.expect(10, &[]).stdout,
+        format!(
+            "\
+### :x: cart:5.3.1 must not run in prod
+
+- unit-tests failed, 1 of 412 (PriceTest.\\\\u{{1b}}\\[2Jrounds), trail build-43 ([attestation](<https://x/build-43>))
+- unit (junit) of the flow cart is missing
+
+Checked: policy rules v3, policy \\\\u{{1b}}\\[2Jown. Digest: `sha256:{FINGERPRINT}`. [Evidence](<https://x>)
+"
+        )
     );
     let line = format!("assert artifact --fingerprint {FINGERPRINT} --policy a,b --policy c --flow cart");
     run(&server, &line).expect(10, &[]);
@@ -58,7 +82,7 @@ DIGEST        CHECK                RESULT         REASON
         server.requests().iter().map(|sent| format!("{}?{}", sent.path, sent.query)).collect();
     let path = format!("/api/v2/asserts/acme/fingerprint/{FINGERPRINT}?");
     assert_eq!(paths[0], format!("{path}environment_name=prod"));
-    assert_eq!(paths[4], format!("{path}policy_name=a&policy_name=b&policy_name=c&flow_name=cart"));
+    assert_eq!(paths[5], format!("{path}policy_name=a&policy_name=b&policy_name=c&flow_name=cart"));
     let server = Server::start(|_| Reply::json(200, verdict(true).to_string()));
     run(&server, &line).expect(0, &[]);
 }
@@ -82,24 +106,25 @@ fn several_artifacts_are_checked_and_a_policy_can_be_required() {
     std::fs::write(&file, format!("{}\n# comment\n{}\n", digest('a'), digest('b'))).unwrap();
     let line = format!("assert artifact --fingerprint-file {}", file.display());
     let passed = run(&server, &line);
+    let expected = ['a', 'b'].map(|digit| {
+        let digits = digit.to_string().repeat(12);
+        format!("{digits}… is compliant: fulfills flow cart, trail t1\n")
+    });
+    assert_eq!(passed.expect(0, &[]).stdout, expected.concat());
+    let wide = run(&server, &format!("{line} -o wide"));
     let rows = [
         "flow cart, trail t1  compliant      -",
-        "flow web             non-compliant  e2e is missing",
-        "flow web             non-compliant  scan fails",
-        "flow web             non-compliant  sbom has no verdict",
+        "flow web             non-compliant  e2e is missing, flow web",
+        "flow web             non-compliant  scan failed, flow web",
+        "flow web             non-compliant  sbom has no verdict, flow web",
     ];
-    let expected: Vec<_> = ['a', 'b']
-        .iter()
-        .flat_map(|digit| rows.map(|row| format!("{}  {row}\n", digit.to_string().repeat(12))))
-        .collect();
-    let stdout = &passed.expect(0, &[]).stdout;
-    assert_eq!(stdout.split_once('\n').unwrap().1, expected.concat());
+    assert!(rows.iter().all(|row| wide.stdout.contains(row)), "{}", wide.stdout);
     let failed = run(&server, &format!("{line} --require-policy"));
     let failed = failed.expect(10, &[&format!("not compliant: {}, {}", digest('a'), digest('b'))]);
     assert!(
         failed
             .stdout
-            .contains("verdict              non-compliant  no policy was checked (--require-policy)"),
+            .contains("aaaaaaaaaaaa… is not compliant:\n- e2e is missing, flow web\n- scan failed, flow web\n- sbom has no verdict, flow web\n- no policy was checked (--require-policy)\n"),
         "{failed:?}"
     );
 }
@@ -145,15 +170,19 @@ fn environment_is_asserted_by_its_snapshot() {
         let answer = snapshot(compliance).to_string();
         let server = Server::start(move |_| Reply::json(200, answer.clone()));
         let outcome = run(&server, "assert environment prod");
-        let message = if code == 0 { String::new() } else { format!("not compliant: prod is {compliance}") };
+        let message = if code == 0 {
+            String::new()
+        } else {
+            format!("not compliant: prod is {}", compliance.to_lowercase())
+        };
         let outcome = outcome.expect(code, &[&message]);
-        let verdict = if code == 0 { "prod is COMPLIANT\n" } else { "" };
+        let verdict = if code == 0 { "prod is compliant\n" } else { "" };
         assert_eq!(
             outcome.stdout.strip_suffix(verdict).unwrap(),
             "\
 ARTIFACT  DIGEST        COMPLIANCE     REASON
-web:1     4f9c5e0a7b3d  NON-COMPLIANT  unit is missing; not approved
-job:1     4f9c5e0a7b3d  UNKNOWN        -
+web:1     4f9c5e0a7b3d  non-compliant  unit is missing; not approved
+job:1     4f9c5e0a7b3d  unknown        -
 "
         );
         run(&server, "assert environment prod#7").expect(code, &[]);
@@ -182,6 +211,8 @@ fn invalid_arguments_are_rejected_before_a_request() {
     for (line, text) in [
         ("assert artifact".to_owned(), "--fingerprint"),
         ("assert artifact --fingerprint abc".to_owned(), "64 hexadecimal digits"),
+        ("assert artifact --fingerprint 4f9c5e0a7b3d".to_owned(), "expected all 64 digits"),
+        ("approve cart 4f9c5e0a7b3d --environment prod --comment fine".to_owned(), "expected all 64 digits"),
         (
             format!("assert artifact --fingerprint {FINGERPRINT} --environment a --policy b"),
             "cannot be used with",
@@ -221,13 +252,13 @@ async fn policy_is_checked_attached_and_asserted_with_the_real_service() {
     tokio::task::spawn_blocking(move || {
         let effect = program(READER, &check);
         let effect =
-            effect.expect(0, &["2 of 2 artifacts change; prod: UNKNOWN before, NON-COMPLIANT after"]);
+            effect.expect(0, &["2 of 2 artifacts change; prod: unknown before, non-compliant after"]);
         assert_eq!(
             effect.stdout,
             "\
 ARTIFACT     DIGEST        BEFORE   AFTER          REASON
-shop/cart:b  bbbbbbbbbbbb  UNKNOWN  NON-COMPLIANT  candidate v1: unit (junit) is missing
-shop/cart:a  aaaaaaaaaaaa  UNKNOWN  COMPLIANT      -
+shop/cart:b  bbbbbbbbbbbb  unknown  non-compliant  candidate v1: unit (junit) is missing
+shop/cart:a  aaaaaaaaaaaa  unknown  compliant      -
 "
         );
         program(ATTESTER, &check).expect(3, &["requires a token with role read or admin"]);
@@ -243,15 +274,15 @@ shop/cart:a  aaaaaaaaaaaa  UNKNOWN  COMPLIANT      -
     attach(&service, "prod", &["tested"]).await.expect(200);
     tokio::task::spawn_blocking(move || {
         for (digit, code, row) in [
-            ('a', 0, "policy tested v1  compliant  -"),
-            ('b', 10, "policy tested v1  non-compliant  tested v1: unit (junit) is missing"),
+            ('a', 0, "shop/cart:a may run in prod: fulfills policy tested v1\n"),
+            ('b', 10, "shop/cart:b must not run in prod: unit (junit) is missing\n"),
         ] {
             let line = format!(
                 "assert artifact --fingerprint {} --environment prod --require-policy",
                 digest(digit)
             );
             let outcome = run(READER, &line);
-            assert!(outcome.expect(code, &[]).stdout.contains(row.trim_end()), "{outcome:?}");
+            assert!(outcome.expect(code, &[]).stdout.contains(row), "{outcome:?}");
         }
     })
     .await

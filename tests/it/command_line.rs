@@ -183,7 +183,7 @@ fn json_log_format_writes_one_object_per_line() {
         once().args(["--dry-run", "--environment", "x", "--log-format", "json"]).recorded_pods().run();
     let line: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
     assert_eq!(
-        (&line["environment"], &line["artifacts"], &line["level"]),
+        (&line["environment"], &line["pods"], &line["level"]),
         (&"x".into(), &20.into(), &"INFO".into())
     );
 

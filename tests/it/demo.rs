@@ -23,7 +23,7 @@ fn demo(arguments: &[&str]) -> (Command, TempDir) {
 }
 
 /// Output for the notification that an untested image is running.
-const UNTESTED: &str = "notification received, signature verified: storefront is NON-COMPLIANT
+const UNTESTED: &str = "notification received, signature verified: storefront is non-compliant
 
   trigger      ON_NON_COMPLIANT_ENV
   environment  storefront, snapshot 2
@@ -42,39 +42,47 @@ fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
     outcome.expect(0, &[]);
     assert_eq!(outcome.stderr, "");
     assert!(!outcome.stdout.contains('\x1b'), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains("export "), "{}", outcome.stdout);
+    // Everything but headings is indented, also the results of commands.
+    let is_heading = |line: &str| line.starts_with("supercargo demo: ") || line.starts_with(char::is_numeric);
+    assert!(
+        outcome.stdout.lines().all(|line| line.is_empty() || line.starts_with("  ") || is_heading(line)),
+        "{}",
+        outcome.stdout
+    );
     let mut rest = outcome.stdout.as_str();
     for heading in [
         "supercargo demo: ",
         "1. Start the service",
         "2. Attest the unit tests of three images",
-        "pay/api:2.0.4 from acme/api@e5a96f0: 96 tests, 1 failed",
+        "→ attested unit-tests in api/e5a96f0: 96 tests: 95 passed, 1 failed",
         "3. Report the cluster",
-        "demo: 11 artifacts reported, new snapshot",
+        "demo: 11 pods reported, new snapshot",
         "4. List the running artifacts",
-        "demo  registry.example.com/shop/web:1.4.2   374ffdff09fe  4f1c2e7  pass",
-        "demo  registry.example.com/pay/api:2.0.4    24a3767b3968  e5a96f0  fail",
+        "demo  registry.example.com/shop/web:1.4.2   374ffdff09fe  4f1c2e7  passed",
+        "demo  registry.example.com/pay/api:2.0.4    24a3767b3968  e5a96f0  failed",
         "5. Roll out shop/web:1.5.0",
-        "demo: 12 artifacts reported, new snapshot",
+        "demo: 12 pods reported, new snapshot",
         "6. Show the change",
         "snapshot 2 replaced snapshot 1",
         "-  registry.example.com/shop/web:1.4.2  374ffdff09fe",
         "+  registry.example.com/shop/web:1.5.0  ",
         "7. Report the same pods again",
-        "demo: 12 artifacts reported, unchanged",
+        "demo: 12 pods reported, unchanged",
         "snapshot 2 is still current",
         "8. Require unit tests in the storefront",
         "storefront requires unit-tests of the flow web; redis:8.2 is allowed",
         "action 1 calls a webhook on ON_NON_COMPLIANT_ENV and ON_COMPLIANT_ENV",
         "9. Report the storefront",
-        "storefront: 3 artifacts reported, new snapshot",
-        "notification received, signature verified: storefront is COMPLIANT",
+        "storefront: 3 pods reported, new snapshot",
+        "notification received, signature verified: storefront is compliant",
         "trigger      ON_COMPLIANT_ENV",
-        "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb99  UNKNOWN",
-        "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb99  COMPLIANT",
+        "demo        registry.example.com/shop/web:1.5.0  3a4dce72eb99  unknown",
+        "storefront  registry.example.com/shop/web:1.5.0  3a4dce72eb99  compliant",
         "10. Roll out the untested shop/web:1.6.0",
         UNTESTED,
         "11. Roll back to the tested shop/web:1.5.0",
-        "notification received, signature verified: storefront is COMPLIANT",
+        "notification received, signature verified: storefront is compliant",
         "trigger      ON_COMPLIANT_ENV\n  environment  storefront, snapshot 3\n\n",
         "folder is removed",
     ] {
@@ -215,7 +223,7 @@ fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
     assert!(live.starts_with("HTTP/1.1 200") && live.contains("shop/web:1.5.0"), "{live}");
     // The rollback that the demo suggests.
     let rollback = demo.report("demo", "pods.json");
-    rollback.expect(0, &["demo: 11 artifacts reported, new snapshot"]);
+    rollback.expect(0, &["demo: 11 pods reported, new snapshot"]);
     let live = demo.get("/api/v2/repos/acme/live-artifacts/acme/web");
     assert!(live.contains("shop/web:1.4.2") && live.contains("\"snapshot_index\":3"), "{live}");
     let [statement, key] = ["statement.json", "signing.pub"].map(|name| demo.folder_path().join(name));
@@ -235,14 +243,14 @@ fn keep_flag_keeps_the_demo_running_and_its_secrets_only_in_files() {
 #[test]
 fn kept_demo_prints_notifications_for_manual_reports() {
     let mut demo = RunningDemo::start();
-    demo.report("storefront", "storefront-untested.json").expect(0, &["storefront: 3 artifacts reported"]);
+    demo.report("storefront", "storefront-untested.json").expect(0, &["storefront: 3 pods reported"]);
     demo.read_until(&UNTESTED.replace("snapshot 2", "snapshot 4"));
-    demo.report("storefront", "storefront.json").expect(0, &["storefront: 3 artifacts reported"]);
-    demo.read_until("storefront is COMPLIANT\n\n  trigger      ON_COMPLIANT_ENV\n");
-    let listed = demo.with_exports(supercargo().args(["list", "notifications"])).run();
+    demo.report("storefront", "storefront.json").expect(0, &["storefront: 3 pods reported"]);
+    demo.read_until("storefront is compliant\n\n  trigger      ON_COMPLIANT_ENV\n");
+    let listed = demo.with_exports(supercargo().args(["list", "actions"])).run();
     listed.expect(0, &[]);
     assert!(
-        listed.stdout.contains("storefront-watch") && listed.stdout.contains(" ok "),
+        listed.stdout.contains("storefront-watch") && listed.stdout.contains(" working "),
         "{}",
         listed.stdout
     );

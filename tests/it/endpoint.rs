@@ -17,7 +17,7 @@ fn report(endpoint: &Server) -> Outcome {
 #[test]
 fn report_request_follows_the_interface_and_has_the_bytes_of_the_dry_run() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
-    report(&endpoint).expect(0, &["prod: 20 artifacts reported, new snapshot ("]);
+    report(&endpoint).expect(0, &["prod: 20 pods reported, new snapshot ("]);
     let [request] = endpoint.requests().try_into().unwrap();
     assert_eq!(
         (request.method.as_str(), request.path.as_str()),
@@ -40,11 +40,11 @@ fn every_success_response_is_understood() {
         (201, "", "reported, new snapshot"),
         (200, UNCHANGED, "reported, unchanged"),
         (201, UNCHANGED, "reported, unchanged"),
-        (200, r#""done""#, "prod: 20 artifacts reported ("),
-        (200, r#""report processed, new snapshot 7""#, "prod: 20 artifacts reported ("),
-        (200, r#""there were no new snapshots""#, "prod: 20 artifacts reported ("),
-        (202, "{}", "prod: 20 artifacts reported ("),
-        (204, "", "prod: 20 artifacts reported ("),
+        (200, r#""done""#, "prod: 20 pods reported ("),
+        (200, r#""report processed, new snapshot 7""#, "prod: 20 pods reported ("),
+        (200, r#""there were no new snapshots""#, "prod: 20 pods reported ("),
+        (202, "{}", "prod: 20 pods reported ("),
+        (204, "", "prod: 20 pods reported ("),
     ] {
         let endpoint = Server::start(move |_| Reply::json(status, body));
         report(&endpoint).expect(0, &[expected_text]);
@@ -242,8 +242,8 @@ fn rejected_environment_does_not_affect_others() {
     outcome.expect(
         3,
         &[
-            "first: 20 artifacts reported",
-            "last: 20 artifacts",
+            "first: 20 pods reported",
+            "last: 20 pods",
             "the service rejected the report for environment \"refused\"",
             "\"typo\" not reported",
         ],
@@ -357,7 +357,7 @@ fn large_report(endpoint: &Server) -> Outcome {
 fn report_of_many_chunks_arrives_unchanged() {
     let endpoint = Server::start(|_| Reply::json(201, NEW));
     let program = || once().args(["--environment", "prod", "--pods-from", "-"]).stdin(many_pods(3_000));
-    program().service(&endpoint).run().expect(0, &["3000 artifacts reported"]);
+    program().service(&endpoint).run().expect(0, &["3000 pods reported"]);
     let [request] = endpoint.requests().try_into().unwrap();
     assert!(request.body.len() > 500_000);
     assert_eq!(request.headers["content-length"], request.body.len().to_string().as_str());
@@ -385,7 +385,7 @@ fn rate_limited_environment_among_many_is_retried() {
     });
     let names = (0..50).map(|n| format!("- name: e{n}")).collect::<Vec<_>>().join("\n");
     let program = once().args(["--config", "c.yaml"]).file("c.yaml", format!("environments:\n{names}"));
-    program.recorded_pods().service(&endpoint).run().expect(0, &["e0: 20 artifacts", "e49: 20 artifacts"]);
+    program.recorded_pods().service(&endpoint).run().expect(0, &["e0: 20 pods", "e49: 20 pods"]);
 }
 
 #[test]
@@ -411,7 +411,7 @@ fn stalled_environment_does_not_use_up_the_time_of_others() {
     outcome.expect(
         6,
         &[
-            "works: 20 artifacts reported",
+            "works: 20 pods reported",
             "failed to report environment \"hangs\"",
             "/hangs/report/K8S timed out after ",
         ],

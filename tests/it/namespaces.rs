@@ -44,7 +44,7 @@ fn paths(api: &Server) -> Vec<String> {
 fn named_namespaces_are_listed_one_by_one_and_need_only_roles() {
     let api = Server::start(namespaced);
     let outcome = in_namespaces(&api, &["--namespace", "shop", "--namespace", "pay"]);
-    outcome.expect(0, &["2 artifacts"]);
+    outcome.expect(0, &["2 pods"]);
     assert_eq!(paths(&api), ["/api/v1/namespaces/pay/pods", "/api/v1/namespaces/shop/pods"]);
 
     let api = Server::start(namespaced);
@@ -52,7 +52,7 @@ fn named_namespaces_are_listed_one_by_one_and_need_only_roles() {
         [["--namespace-regex", "^sh"], ["--exclude-namespace", "pay"], ["--exclude-namespace-regex", "^p"]]
     {
         let outcome = in_namespaces(&api, &options);
-        outcome.expect(0, &["1 artifact "]);
+        outcome.expect(0, &["1 pod "]);
         assert!(outcome.stdout.contains(r#""namespace":"shop""#) && !outcome.stdout.contains("pay"));
     }
     assert_eq!(paths(&api), ["/api/v1/pods"; 3]);
@@ -93,7 +93,7 @@ fn forbidden_namespaces_fail_only_environments_by_labels() {
     outcome.expect(
         8,
         &[
-            "b: 2 artifacts",
+            "b: 2 pods",
             "\"a\" not reported: failed to list the labels of namespaces",
             "failed to list namespaces: GET http",
             "403 Forbidden",
@@ -157,7 +157,7 @@ fn unconfirmed_emptiness_is_an_error_without_allow_empty() {
     }
     // An empty namespace beside one with a pod.
     let api = Server::start(namespaced);
-    in_namespaces(&api, &["--namespace", "empty", "--namespace", "shop"]).expect(0, &["1 artifact "]);
+    in_namespaces(&api, &["--namespace", "empty", "--namespace", "shop"]).expect(0, &["1 pod "]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn environment_with_only_ended_pods_is_confirmed_as_empty() {
         protobuf(200, list(&[Message::default().message(1, &metadata).message(3, &status)], ""))
     });
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.expect(0, &["prod: 0 artifacts", "1 pod ended"]);
+    outcome.expect(0, &["prod: 0 pods", "1 pod ended"]);
     assert_eq!(outcome.stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
 }
 
@@ -181,9 +181,9 @@ fn environments_are_printed_in_file_order_from_one_list() {
     outcome.expect(
         8,
         &[
-            "z-first: 1 artifact ",
-            "a-last: 1 artifact ",
-            "meant: 0 artifacts",
+            "z-first: 1 pod ",
+            "a-last: 1 pod ",
+            "meant: 0 pods",
             "\"lost\" not reported: the namespace \"nope\" does not exist",
         ],
     );
@@ -204,7 +204,7 @@ fn forbidden_namespace_fails_only_its_environments() {
     outcome.expect(
         8,
         &[
-            "b: 1 artifact ",
+            "b: 1 pod ",
             "\"a\" not reported: failed to list the pods of the namespace \"secret\"",
             "grant \"list\" on \"pods\" with a Role in namespace \"secret\"",
         ],
@@ -221,7 +221,7 @@ fn stalled_namespace_does_not_use_up_the_time_of_others() {
     let config = "environments:\n- name: a\n  namespaces: [hangs]\n- name: b\n  namespaces: [shop]\n";
     let program = once().args(["--dry-run", "--config", "c.yaml", "--timeout", "4s"]).file("c.yaml", config);
     let outcome = program.cluster(&api).run();
-    outcome.expect(8, &["b: 1 artifact ", "\"a\" not reported", "namespace \"hangs\"", "timed out after "]);
+    outcome.expect(8, &["b: 1 pod ", "\"a\" not reported", "namespace \"hangs\"", "timed out after "]);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn busy_namespace_among_many_is_retried() {
     });
     let many = (0..50).map(|n| format!("ns-{n:02}")).collect::<Vec<_>>().join(",");
     let outcome = once().args(DRY).args(["--namespace", &many]).cluster(&api).run();
-    outcome.expect(0, &["50 artifacts", "retrying"]);
+    outcome.expect(0, &["50 pods", "retrying"]);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn unreadable_pod_elsewhere_does_not_affect_an_allowed_empty_environment() {
     });
     let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [bad]\n  allowEmpty: true\n";
     let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
-    outcome.expect(8, &["a: 0 artifacts", "\"b\" not reported: no artifacts; 1 listed pods"]);
+    outcome.expect(8, &["a: 0 pods", "\"b\" not reported: no artifacts; 1 listed pods"]);
 }
 
 #[test]
@@ -278,10 +278,10 @@ fn unreadable_namespace_withholds_only_empty_environments_by_labels() {
     let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
     let lines = [
         "labels of an unreadable namespace ignored: a PartialObjectMetadata, \"shop\"",
-        "a: 1 artifact ",
+        "a: 1 pod ",
         "\"b\" not reported: no artifacts; 1 listed pods or namespaces",
-        "c: 0 artifacts",
-        "d: 0 artifacts",
+        "c: 0 pods",
+        "d: 0 pods",
     ];
     outcome.expect(8, &lines);
     assert_eq!(outcome.stdout.lines().count(), 3);
@@ -297,6 +297,6 @@ fn pod_without_a_namespace_counts_for_the_listed_namespace() {
     });
     let config = "environments:\n- name: a\n  namespaces: [empty]\n  allowEmpty: true\n- name: b\n  namespaces: [shop]\n";
     let outcome = once().args(["--dry-run", "--config", "c.yaml"]).file("c.yaml", config).cluster(&api).run();
-    outcome.expect(8, &["\"/web-1\" has no namespace", "b: 1 artifact ", "\"a\" not reported: no artifacts"]);
+    outcome.expect(8, &["\"/web-1\" has no namespace", "b: 1 pod ", "\"a\" not reported: no artifacts"]);
     assert_eq!(outcome.stdout.lines().count(), 1);
 }

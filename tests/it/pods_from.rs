@@ -68,7 +68,7 @@ fn both_images_of_120_containers_and_another_one_are_reported() {
         "status": {"phase": "Running", "containerStatuses": statuses},
     });
     let outcome = from_stdin(pod.to_string());
-    outcome.expect(0, &["1 artifact printed"]);
+    outcome.expect(0, &["1 pod printed"]);
     let digests = format!(r#""digests":{{"reg.io/a:1":"{a}","reg.io/b:1":"{b}"}}"#);
     assert!(outcome.stdout.contains(&digests) && !outcome.stderr.contains("left out"), "{outcome:#?}");
 }
@@ -98,7 +98,7 @@ fn annotated_pod_of_a_file_is_excluded_only_with_the_option() {
             "-v",
         ];
         let outcome = once().args(args).stdin(file).run();
-        outcome.expect(0, &["1 pod excluded", ", excluded", &format!("x: {artifacts} artifacts printed")]);
+        outcome.expect(0, &["1 pod excluded", ", excluded", &format!("x: {artifacts} pods printed")]);
         let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!(report["artifacts"].as_array().unwrap().len(), artifacts);
     }
@@ -109,7 +109,7 @@ fn kubectl_output_gives_the_same_report_as_the_api_server() {
     let recorded = recorded_report();
     for (file, pod) in [("../kubectl/pods.json", "meshed-5f6b-k2x9p"), ("../kubectl/pods.yaml", "bare-pod")] {
         let outcome = from_stdin(fixture(file));
-        let report = &outcome.expect(0, &["1 artifact ", "1 pod ended"]).stdout;
+        let report = &outcome.expect(0, &["1 pod ", "1 pod ended"]).stdout;
         let artifact = report.strip_prefix(r#"{"type":"K8S","artifacts":["#).unwrap();
         let artifact = artifact.strip_suffix("]}\n").unwrap();
         assert!(artifact.starts_with(&format!(r#"{{"podName":"{pod}","#)), "{file}: {artifact}");
@@ -121,7 +121,7 @@ fn kubectl_output_gives_the_same_report_as_the_api_server() {
 fn example_has_eleven_artifacts() {
     let example = format!("{}/examples/pods.json", env!("CARGO_MANIFEST_DIR"));
     let outcome = once().args(["--dry-run", "--environment", "demo", "--pods-from", &example]).run();
-    outcome.expect(0, &["demo: 11 artifacts", "1 pod ended", "1 pod not started"]);
+    outcome.expect(0, &["demo: 11 pods", "1 pod ended", "1 pod not started"]);
     insta::assert_snapshot!(outcome.stdout);
 }
 
@@ -132,7 +132,7 @@ fn yaml_gives_the_same_report_as_json() {
     assert_eq!(from_stdin(format!("# pods\n{pods}")).expect(0, &[]).stdout, recorded_report());
 
     let outcome = from_stdin(yaml(2));
-    let report: Value = serde_json::from_str(&outcome.expect(0, &["2 artifacts"]).stdout).unwrap();
+    let report: Value = serde_json::from_str(&outcome.expect(0, &["2 pods"]).stdout).unwrap();
     let artifact = json!({
         "podName": "web-00001", "namespace": "shop", "digests": {"docker.io/library/web:1.4": "ab".repeat(32)},
         "creationTimestamp": 1_795_257_028, "owners": [],
@@ -142,7 +142,7 @@ fn yaml_gives_the_same_report_as_json() {
 
 #[test]
 fn yaml_of_five_thousand_pods_is_read() {
-    from_stdin(yaml(5_000)).expect(0, &["5000 artifacts"]);
+    from_stdin(yaml(5_000)).expect(0, &["5000 pods"]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn single_pod_is_read_in_json_and_yaml() {
     let pod = &as_kubectl_prints()["items"][0];
     assert_eq!(pod["metadata"]["name"], "bare-pod");
     let outcome = from_stdin(pod.to_string());
-    outcome.expect(0, &["1 artifact "]);
+    outcome.expect(0, &["1 pod "]);
     assert_eq!(from_stdin(format!("---\n{pod}")).expect(0, &[]).stdout, outcome.stdout);
 }
 
@@ -242,9 +242,9 @@ fn unreadable_pod_is_logged_with_item_and_field_and_others_are_reported() {
         let mut list = as_kubectl_prints();
         *list["items"][1].pointer_mut(pointer).unwrap() = value;
         let outcome = from_stdin(list.to_string());
-        outcome.expect(0, &["items[1] of standard input, a Pod", expected_text, "19 artifacts"]);
+        outcome.expect(0, &["items[1] of standard input, a Pod", expected_text, "19 pods"]);
         assert_eq!(
-            from_stdin(format!("# YAML\n{list}")).expect(0, &["items[1]", "19 artifacts"]).stdout,
+            from_stdin(format!("# YAML\n{list}")).expect(0, &["items[1]", "19 pods"]).stdout,
             outcome.stdout
         );
     }
@@ -272,7 +272,7 @@ fn file_without_pods_needs_allow_empty() {
     }
     let program = || once().args(["--dry-run", "--environment", "x", "--pods-from", "-"]);
     let outcome = program().args(["--allow-empty"]).stdin(empty).run();
-    assert_eq!(outcome.expect(0, &["x: 0 artifacts"]).stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
+    assert_eq!(outcome.expect(0, &["x: 0 pods"]).stdout, "{\"type\":\"K8S\",\"artifacts\":[]}\n");
     let misspelt = program().args(["--namespace", "zo"]).stdin(fixture("pod-list.json")).run();
     misspelt.expect(8, &["the file has no pods in the namespace \"zo\" (--pods-from standard input)"]);
     let named =
@@ -310,7 +310,7 @@ fn containers_app_reports_only_app_containers() {
             path.to_str().unwrap(),
         ])
         .run();
-    let report = &outcome.expect(0, &["19 artifacts"]).stdout;
+    let report = &outcome.expect(0, &["19 pods"]).stdout;
     for (image, expected) in [
         ("shop/cart", true),
         ("istio/proxyv2", false),
@@ -347,7 +347,7 @@ fn unparsable_item_does_not_affect_other_items() {
         &deep,
     ] {
         let list = format!(r#"{{"kind": "List", "items": [{odd}, {good}]}}"#);
-        from_stdin(list).expect(0, &["items[0] of standard input", "1 artifact "]);
+        from_stdin(list).expect(0, &["items[0] of standard input", "1 pod "]);
     }
 }
 
@@ -371,7 +371,7 @@ fn pod_without_a_creation_time_is_logged_and_not_counted_as_empty() {
 #[test]
 fn unquoted_yaml_scalar_is_text() {
     let yaml = yaml(1).replace("tier: \"yes\"", "commit: 12e4567\n      other: 1e400\n      more: 0x1p-2");
-    from_stdin(yaml).expect(0, &["1 artifact "]);
+    from_stdin(yaml).expect(0, &["1 pod "]);
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn name_that_yaml_parses_as_a_number_is_rejected() {
     // kubectl does not quote this name; as a float it overflows, and the text is lost.
     let both = yaml(2).replace("name: web-00001", "name: 12e4567");
     let outcome = from_stdin(both);
-    outcome.expect(0, &["\"shop/\" has no name", "1 artifact "]);
+    outcome.expect(0, &["\"shop/\" has no name", "1 pod "]);
     let unquoted = yaml(1).replace("namespace: shop", "namespace: n");
     assert!(from_stdin(unquoted).expect(0, &[]).stdout.contains(r#""namespace":"n""#));
 }

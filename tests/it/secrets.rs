@@ -122,7 +122,7 @@ fn credential_plugin_token_is_used_and_its_output_is_not_printed() {
         r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"{CLUSTER_TOKEN}"}}}}"#
     );
     for (script, timeout, code, expected_text) in [
-        (format!("echo '{credential}'"), "60s", 0, "20 artifacts"),
+        (format!("echo '{credential}'"), "60s", 0, "20 pods"),
         (format!("echo '{credential}'; exit 3"), "60s", 8, "the credential plugin failed, exit status: 3"),
         (format!("echo 'token: {CLUSTER_TOKEN}: ['"), "60s", 8, "expected an ExecCredential"),
         (format!("echo {CLUSTER_TOKEN} >&2; sleep 4"), "1s", 8, "timed out after 1.0 s"),

@@ -37,7 +37,7 @@ impl Summary {
     pub(super) fn log(&self) {
         tracing::info!(
             environment = self.environment.as_str(),
-            artifacts = self.artifacts,
+            pods = self.artifacts,
             departed = self.departed(),
             outcome = self.outcome.as_str(),
             left_out = left_out(&self.tally),
@@ -51,13 +51,13 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let environment = Escaped(self.environment.as_str());
-        let artifacts = pluralize(self.artifacts as u64, "artifact");
+        let pods = pluralize(self.artifacts as u64, "pod");
         let departed = match self.departed() {
             0 => String::new(),
             departed => format!(" ({departed} departed)"),
         };
         let (outcome, seconds) = (self.outcome.as_str(), self.took.as_secs_f64());
-        write!(f, "{environment}: {artifacts}{departed} {outcome} ({seconds:.1} s)")?;
+        write!(f, "{environment}: {pods}{departed} {outcome} ({seconds:.1} s)")?;
         let left_out = left_out(&self.tally);
         if left_out.is_empty() { Ok(()) } else { write!(f, "; left out: {left_out}") }
     }

@@ -116,7 +116,7 @@ impl Client {
                 "check the digest and the organization \"{organization}\"; an artifact is known once it is attested, reported or running; the digest of an image's configuration, which runtimes report for some images, is never attested (see docs/guides/troubleshooting.md)"
             ),
             Resource::Action(_) => format!(
-                "check the number and the organization \"{organization}\"; `supercargo list notifications` lists the actions"
+                "check the number and the organization \"{organization}\"; `supercargo list actions` lists the actions"
             ),
         }
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::AffectedArtifact;
 use model::escape::Escaped;
+use model::image_id::short_name;
 use model::reason::{self, Code, Reason};
 use model::{Timestamp, Trigger, pluralize};
 
@@ -226,6 +227,7 @@ impl Content {
     pub fn headline(&self) -> String {
         let environment = format!("{} ({})", self.environment, self.organization);
         let artifacts = pluralize(self.artifacts_total as u64, "artifact");
+        let compliance = self.compliance.to_ascii_lowercase();
         let since = self.silent_since.unwrap_or(self.occurred_at);
         let text = match self.trigger {
             Trigger::StartedArtifact => format!("{artifacts} started in {environment}"),
@@ -233,8 +235,8 @@ impl Content {
             Trigger::ScaledArtifact => format!("{artifacts} scaled in {environment}"),
             Trigger::AllowedArtifact => format!("{artifacts} allow-listed in {environment}"),
             Trigger::NonCompliantEnvironment => match &self.absence {
-                Some(absence) => format!("{environment} is {}: {absence}", self.compliance),
-                None => format!("{environment} is not compliant: {artifacts}"),
+                Some(absence) => format!("{environment} is {compliance}: {absence}"),
+                None => format!("{environment} is non-compliant: {artifacts}"),
             },
             Trigger::CompliantEnvironment => format!("{environment} is compliant"),
             Trigger::SilentEnvironment => format!("{environment} is silent: no report since {since}"),
@@ -250,7 +252,7 @@ impl Content {
     fn non_compliant_artifacts(&self) -> String {
         let environment = &self.environment;
         let Some(first) = self.artifacts.first() else { return environment.clone() };
-        let image = without_registry(&first.name);
+        let image = short_name(&first.name);
         if self.artifacts_total > 1 {
             let more = self.artifacts_total - 1;
             return format!("{} non-compliant images in {environment}: {image} and {more} more", more + 1);
@@ -259,7 +261,7 @@ impl Content {
         let mut reasons = first.reasons.iter();
         let failure = reasons.clone().find(|reason| reason.code == Code::NonCompliantAttestation);
         let Some(reason) = failure.or(reasons.next()) else {
-            return format!("{image} in {environment} is not compliant");
+            return format!("{image} in {environment} is non-compliant");
         };
         let attestation = || match &reason.attestation_name {
             Some(name) => name.clone(),
@@ -280,7 +282,7 @@ impl Content {
             Code::TooManySkippedTests { .. } => format!("has too many skipped tests in {}", attestation()),
             Code::MissingApproval { .. } | Code::UnknownAuthor => "is not approved".to_owned(),
             Code::NonCompliantInTrail => "has a non-compliant trail".to_owned(),
-            _ => "is not compliant".to_owned(),
+            _ => "is non-compliant".to_owned(),
         };
         format!("{image} in {environment} {problem}")
     }
@@ -330,14 +332,6 @@ impl Content {
     }
 }
 
-/// The name of an image without its registry.
-fn without_registry(image: &str) -> &str {
-    match image.split_once('/') {
-        Some((registry, name)) if registry.contains(['.', ':']) || registry == "localhost" => name,
-        _ => image,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,14 +372,14 @@ mod tests {
     #[test]
     fn text_has_a_headline_and_a_line_for_each_artifact() {
         let non_compliant = content(Trigger::NonCompliantEnvironment, &["web:2"], &[Code::MissingProvenance]);
-        assert_eq!(non_compliant.headline(), "prod (acme) is not compliant: 1 artifact");
+        assert_eq!(non_compliant.headline(), "prod (acme) is non-compliant: 1 artifact");
         let cause = "snapshot 3; caused by a report by cluster";
         assert_eq!(lines(&non_compliant, 0), ["web:2 abababababab: no flow holds the artifact", cause]);
         let absence = Some(Code::TooFewArtifacts { artifacts: 0, min_artifacts: 1 }.into());
         let absent = Content { absence, compliance: "UNKNOWN".into(), ..non_compliant };
         assert_eq!(
             absent.headline(),
-            "prod (acme) is UNKNOWN: too few running artifacts: 0, expected at least 1"
+            "prod (acme) is unknown: too few running artifacts: 0, expected at least 1"
         );
         let scaled = content(Trigger::ScaledArtifact, &["web:2", "cart:1"], &[]);
         assert_eq!(scaled.headline(), "2 artifacts scaled in prod (acme)");
@@ -434,7 +428,7 @@ mod tests {
                 "shop/web:1.6.0 in prod failed an attestation of type sonar",
             ),
             (vec![missing_approval.clone().into()], "shop/web:1.6.0 in prod is not approved"),
-            (vec![], "shop/web:1.6.0 in prod is not compliant"),
+            (vec![], "shop/web:1.6.0 in prod is non-compliant"),
         ] {
             let mut content =
                 content(Trigger::NonCompliantArtifact, &["registry.example.com/shop/web:1.6.0"], &[]);

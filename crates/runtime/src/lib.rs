@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod certificate_authorities;
+pub mod colors;
 mod connection;
 pub mod error_causes;
 pub mod files;

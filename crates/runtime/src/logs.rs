@@ -17,6 +17,8 @@ use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, filter};
 
+use crate::colors::Color;
+
 /// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Format {
@@ -107,6 +109,10 @@ pub fn dropped() -> u64 {
     logs.as_ref().map_or(0, |(writer, _)| writer.error_counter().dropped_lines() as u64)
 }
 
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const PLAIN: &str = "\x1b[0m";
+
 /// Whether a stream is a terminal with colors; `NO_COLOR` (no-color.org) and `TERM=dumb` disable them.
 pub fn is_colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal()
@@ -127,8 +133,11 @@ pub fn fail(format: Format, causes: &[String], hint: Option<&str>) {
         let _ = writeln!(stderr, "{line}");
         return;
     }
-    let (red, dim, plain) =
-        if is_colored(&io::stderr()) { ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") } else { ("", "", "") };
+    let (red, dim, plain) = if is_colored(&io::stderr()) {
+        (format!("{BOLD}{}", Color::Red), DIM, PLAIN)
+    } else {
+        (String::new(), "", "")
+    };
     for (depth, cause) in causes.iter().enumerate() {
         let _ = match depth {
             0 => writeln!(stderr, "{red}error{plain}: {cause}"),
@@ -153,11 +162,11 @@ where
         let metadata = event.metadata();
         let level = *metadata.level();
         let (color, plain) = match level {
-            _ if !to.has_ansi_escapes() => ("", ""),
-            Level::ERROR => ("\x1b[1;31m", "\x1b[0m"),
-            Level::WARN => ("\x1b[1;33m", "\x1b[0m"),
-            Level::INFO => ("\x1b[32m", "\x1b[0m"),
-            _ => ("\x1b[2m", "\x1b[0m"),
+            _ if !to.has_ansi_escapes() => (String::new(), ""),
+            Level::ERROR => (format!("{BOLD}{}", Color::Red), PLAIN),
+            Level::WARN => (format!("{BOLD}{}", Color::Amber), PLAIN),
+            Level::INFO => (Color::Green.to_string(), PLAIN),
+            _ => (DIM.to_owned(), PLAIN),
         };
         match self.0 {
             Prefix::TimeAndLevel => {

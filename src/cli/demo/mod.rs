@@ -137,9 +137,6 @@ impl Demo {
         shown?;
         screen.line("", "")?;
         screen.paragraph("The service has stopped, and its folder is removed.")?;
-        if !self.keep {
-            screen.paragraph("To try the commands, run `supercargo demo --keep`.")?;
-        }
         Ok(())
     }
 }

@@ -8,12 +8,10 @@ use super::data::ORGANIZATION;
 use super::error::{Ended, Result};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use agent::Summary;
 use client::{Client, RequestTimeouts};
 
-/// The result of a command: the summary of each report, or its failures.
-pub(crate) type CommandResult =
-    Pin<Box<dyn Future<Output = std::result::Result<Vec<Summary>, Vec<Failure>>>>>;
+/// What a command did, each in one line: a report, an attestation; or its failures.
+pub(crate) type CommandResult = Pin<Box<dyn Future<Output = std::result::Result<Vec<String>, Vec<Failure>>>>>;
 
 /// Runs a command line without the name of the program.
 pub(crate) type RunCommand = fn(Vec<String>) -> CommandResult;
@@ -42,13 +40,12 @@ impl Runner {
         Ok(Self { run, client: service.client("demo", RequestTimeouts::default())?, options })
     }
 
-    /// Runs a command; `agent` returns the summary of each report.
-    pub(super) async fn run(&self, words: &[String]) -> Result<Vec<Summary>> {
+    pub(super) async fn run(&self, words: &[String]) -> Result<Vec<String>> {
         let words = words.iter().chain(&self.options).cloned().collect();
         (self.run)(words).await.map_err(Ended::Failed)
     }
 
-    pub(super) async fn report(&self, environment: &str, pods: &Path) -> Result<Vec<Summary>> {
+    pub(super) async fn report(&self, environment: &str, pods: &Path) -> Result<Vec<String>> {
         let words = ["agent", "--once", "--environment", environment, "--pods-from"];
         let pods = pods.display().to_string();
         self.run(&words.into_iter().map(str::to_owned).chain([pods]).collect::<Vec<_>>()).await

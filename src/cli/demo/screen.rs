@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::io::{self, Stdout, Write};
 
 use crate::cli::output::{Table, terminal_width};
+use runtime::colors::Color;
 use runtime::logs::is_colored;
 
 /// The width where standard output is not a terminal, in columns.
@@ -14,15 +15,6 @@ const DEFAULT_WIDTH: u16 = 80;
 
 /// The smallest width that text is wrapped to, in columns.
 const MIN_WIDTH: usize = 20;
-
-/// A color or a weight of text, as an ANSI code.
-#[derive(Clone, Copy)]
-enum Style {
-    Bold = 1,
-    Dim = 2,
-    Red = 31,
-    Green = 32,
-}
 
 pub(super) struct Screen<W> {
     output: W,
@@ -40,7 +32,7 @@ impl Screen<Stdout> {
 
 impl<W: Write> Screen<W> {
     pub(super) fn heading(&mut self, text: &str) -> io::Result<()> {
-        let text = self.paint(Style::Bold, text);
+        let text = self.paint("\x1b[1m", text);
         self.line("", &text)
     }
 
@@ -51,8 +43,7 @@ impl<W: Write> Screen<W> {
         for (n, line) in lines.iter().enumerate() {
             let indent = if n == 0 { "" } else { "  " };
             let end = if n + 1 < lines.len() { " \\" } else { "" };
-            let line = self.paint(Style::Dim, &format!("{line}{end}"));
-            self.line(&format!("  {indent}"), &line)?;
+            self.line(&format!("  {indent}"), &format!("{line}{end}"))?;
         }
         Ok(())
     }
@@ -70,8 +61,8 @@ impl<W: Write> Screen<W> {
         if let Some(last) = lines.last_mut() {
             let (start, word) = last.split_at(last.rfind(' ').map_or(0, |space| space + 1));
             *last = match word {
-                "passed" | "COMPLIANT" => format!("{start}{}", self.paint(Style::Green, word)),
-                "failed" | "NON-COMPLIANT" => format!("{start}{}", self.paint(Style::Red, word)),
+                "passed" | "compliant" => format!("{start}{}", self.paint(Color::Green, word)),
+                "failed" | "non-compliant" => format!("{start}{}", self.paint(Color::Red, word)),
                 _ => format!("{start}{word}"),
             };
         }
@@ -95,8 +86,8 @@ impl<W: Write> Screen<W> {
         self.output.flush()
     }
 
-    fn paint(&self, style: Style, text: &str) -> String {
-        if self.is_colored { format!("\x1b[{}m{text}\x1b[0m", style as u8) } else { text.to_owned() }
+    fn paint(&self, style: impl Display, text: &str) -> String {
+        if self.is_colored { format!("{style}{text}\x1b[0m") } else { text.to_owned() }
     }
 
     /// The columns that are left for text between two margins and beside this many others.
@@ -161,10 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_dim_and_a_verdict_is_colored() {
+    fn commands_are_plain_and_a_verdict_is_colored() {
         let printed = print(Some(100), true);
-        assert!(printed.starts_with("  \x1b[2mattest --flow"), "{printed:?}");
-        assert!(printed.ends_with("  → 1 test, 1 \x1b[31mfailed\x1b[0m\n"), "{printed:?}");
+        assert!(printed.starts_with("  attest --flow"), "{printed:?}");
+        assert!(printed.ends_with("  → 1 test, 1 \x1b[38;5;160mfailed\x1b[0m\n"), "{printed:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::history::History;
 use super::runner::Runner;
 use super::screen::{Screen, quoted};
 use crate::cli::exit::Failure;
-use crate::cli::output::{Cell, details};
+use crate::cli::output::{Cell, details, state};
 use crate::cli::read::Format::{Commit, Digest, State, Text};
 use crate::cli::read::{Column, organization, row, table};
 use client::EmbeddedArtifact;
@@ -29,6 +29,12 @@ pub(super) const STEPS: &str = include_str!("data/story.txt");
 
 /// The hints for a demo that stays up.
 pub(super) const HINTS: &str = include_str!("data/keep.txt");
+
+const EXPORTS: [&str; 3] = [
+    "export SUPERCARGO_BASE_URL=${base_url}",
+    "export SUPERCARGO_ORG=acme",
+    "export SUPERCARGO_TOKEN_FILE=${token}",
+];
 
 /// The repositories of the images that the cluster runs and the steps attest.
 const REPOSITORIES: [&str; 3] = ["web", "cart", "api"];
@@ -92,10 +98,11 @@ impl Story<'_> {
                 ("@", command) => {
                     self.print(command)?;
                     let words: Vec<_> = command.split(' ').skip(1).map(|word| self.fill(word)).collect();
-                    for summary in self.runner.run(&words).await? {
-                        self.screen.result(summary)?;
+                    for result in self.runner.run(&words).await? {
+                        self.screen.result(result)?;
                     }
                 }
+                ("=", "exports") => self.show_exports()?,
                 ("=", "history") => {
                     if let Some(history) = &mut self.history {
                         self.screen.paragraph("The demo first replays two days of fictional history.")?;
@@ -127,6 +134,20 @@ impl Story<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The variables for the printed commands, if the service stays up.
+    fn show_exports(&mut self) -> Result<()> {
+        if self.history.is_none() {
+            let hint = "To run the commands yourself, keep the service up with `supercargo demo --keep`.";
+            return Ok(self.screen.paragraph(hint)?);
+        }
+        self.screen.paragraph("To run the commands, set these variables in another terminal:")?;
+        self.screen.line("", "")?;
+        for line in EXPORTS {
+            self.screen.line("  ", &self.fill(line))?;
+        }
+        Ok(self.screen.line("", "")?)
     }
 
     /// Shows notifications until the demo is stopped.
@@ -163,7 +184,7 @@ impl Story<'_> {
 
     fn show_notification(&mut self, content: &Content) -> Result<()> {
         let Content { environment, compliance, trigger, snapshot_index, artifacts, .. } = content;
-        let (name, verdict) = (Escaped(environment), Escaped(compliance));
+        let (name, verdict) = (Escaped(environment), state(compliance));
         self.screen.result(format_args!("notification received, signature verified: {name} is {verdict}"))?;
         let mut lines = vec![
             ("trigger", Cell::text(trigger.as_str())),
@@ -189,8 +210,8 @@ impl Story<'_> {
                 let trails = client.get_page(&trails, Page::default()).await.map_err(Failure::from)?.items;
                 let tests = match trails.as_slice() {
                     [] => "none",
-                    trails if trails.iter().all(|trail| trail["is_compliant"] == true) => "pass",
-                    _ => "fail",
+                    trails if trails.iter().all(|trail| trail["is_compliant"] == true) => "passed",
+                    _ => "failed",
                 };
                 let (environment, snapshot) =
                     (joined.live.environment_id.clone(), joined.live.snapshot_index);

@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 pub(crate) use self::age::ago;
-pub(crate) use self::table::{Cell, Table, details};
+pub(crate) use self::table::{COMPLIANT, Cell, NON_COMPLIANT, Table, UNKNOWN, details, markdown, state};
 
 use crate::cli::exit::Failure;
 use model::Timestamp;
@@ -32,11 +32,20 @@ enum Format {
     /// Table of the main fields
     #[default]
     Table,
+    /// Table of all fields, not fitted to the terminal
+    Wide,
     /// Complete data as JSON
     Json,
     /// Complete data as YAML
     Yaml,
     /// Table of the main fields in Markdown
+    Markdown,
+}
+
+/// The markup of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Markup {
+    Terminal,
     Markdown,
 }
 
@@ -63,11 +72,26 @@ impl Output {
         say(result)
     }
 
+    /// Prints the raw value, its table if that is asked for, or else a text.
+    pub(crate) fn print_text(
+        &self,
+        raw: &Value,
+        text: impl FnOnce(Markup) -> String,
+        table: impl FnOnce() -> Table,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Table => write(&text(Markup::Terminal)),
+            Format::Markdown => write(&text(Markup::Markdown)),
+            _ => self.print(raw, table),
+        }
+    }
+
     /// Prints the raw value, or its table.
     pub(crate) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();
         let text = match self.format {
             Format::Table => table().render(terminal_width(), is_colored(&stdout)),
+            Format::Wide => table().render_wide(is_colored(&stdout)),
             Format::Markdown => table().markdown(),
             Format::Json => json(raw, utf_16_escape),
             Format::Yaml => match yaml(raw).map_err(|e| Failure::unexpected(OutputError::Yaml(e)))? {

@@ -1,17 +1,22 @@
 //! Tables that fit the terminal, with highlighted states.
 
-use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
+use comfy_table::{Attribute, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::age::ago;
 use model::Timestamp;
 use model::escape::Escaped;
+use runtime::colors::Color;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table {
+    /// An escaped line above the rows, also without any.
+    title: Option<String>,
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     /// Headings of columns that are left out, first to last, where the words do not fit.
     optional: Vec<&'static str>,
+    /// Headings of columns that only the wide table has.
+    wide: Vec<&'static str>,
 }
 
 /// Text of a table cell and its style.
@@ -40,7 +45,23 @@ const GAP: usize = 2;
 
 impl Table {
     pub(crate) fn new(headings: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { headings: headings.into_iter().collect(), rows: Vec::new(), optional: Vec::new() }
+        let headings = headings.into_iter().collect();
+        Self { title: None, headings, rows: Vec::new(), optional: Vec::new(), wide: Vec::new() }
+    }
+
+    /// Sets the line above the rows.
+    pub(crate) fn titled(self, title: &str) -> Self {
+        Self { title: Some(Escaped(title).to_string()), ..self }
+    }
+
+    /// Sets the columns that only the wide table has.
+    pub(crate) fn only_wide(self, wide: impl IntoIterator<Item = &'static str>) -> Self {
+        Self { wide: wide.into_iter().collect(), ..self }
+    }
+
+    /// The table with all columns, unwrapped.
+    pub(crate) fn render_wide(&self, is_colored: bool) -> String {
+        Self { wide: Vec::new(), ..self.clone() }.render(None, is_colored)
     }
 
     /// Sets the columns that are left out where the words do not fit.
@@ -53,18 +74,36 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Renders the table; empty without rows. Given a width, wraps texts between words. If the words do not fit, leaves
-    /// out optional columns, or else prints each row as a list of the fields that have a value.
+    /// Renders the table; without rows, only its title. Given a width, wraps texts between words. If the words do not
+    /// fit, leaves out optional columns, or else prints each row as a list of the fields that have a value.
     pub(crate) fn render(&self, width: Option<u16>, is_colored: bool) -> String {
-        if self.rows.is_empty() {
-            return String::new();
+        let title = self.title.as_ref().map(|title| format!("{title}\n")).unwrap_or_default();
+        if self.rows.is_empty() { title } else { title + &self.narrow().fit(width, is_colored) }
+    }
+
+    /// The table without the columns that only the wide one has.
+    fn narrow(&self) -> Self {
+        let mut narrow = self.clone();
+        self.wide.iter().for_each(|heading| narrow.remove(heading));
+        narrow
+    }
+
+    fn remove(&mut self, heading: &str) {
+        if let Some(at) = self.headings.iter().position(|known| *known == heading) {
+            self.headings.remove(at);
+            for row in &mut self.rows {
+                row.remove(at);
+            }
         }
+    }
+
+    fn fit(&self, width: Option<u16>, is_colored: bool) -> String {
         let Some(width) = width else { return self.draw(None, is_colored) };
         let widths = self.widths(width.into());
         if widths.is_none()
             && let Some(smaller) = self.smaller(width.into())
         {
-            return smaller.render(Some(width), is_colored);
+            return smaller.fit(Some(width), is_colored);
         }
         match widths {
             None if self.headings.len() > 2 => {
@@ -83,11 +122,17 @@ impl Table {
         }
     }
 
-    /// The table in Markdown; empty without rows.
+    /// The table in Markdown; without rows, only its title.
     pub(crate) fn markdown(&self) -> String {
+        let title = self.title.as_ref().map(|title| format!("{}\n", markdown(title))).unwrap_or_default();
         if self.rows.is_empty() {
-            return String::new();
+            return title;
         }
+        let separator = if title.is_empty() { "" } else { "\n" };
+        format!("{title}{separator}{}", self.narrow().rows_in_markdown())
+    }
+
+    fn rows_in_markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let headings = line(self.headings.iter().map(|&heading| heading.to_owned()).collect());
         let rule = line(vec!["---".to_owned(); self.headings.len()]);
@@ -99,12 +144,7 @@ impl Table {
     fn smaller(&self, width: usize) -> Option<Self> {
         let mut smaller = self.clone();
         for left_out in &self.optional {
-            if let Some(at) = smaller.headings.iter().position(|heading| heading == left_out) {
-                smaller.headings.remove(at);
-                for row in &mut smaller.rows {
-                    row.remove(at);
-                }
-            }
+            smaller.remove(left_out);
             if smaller.widths(width).is_some() {
                 return Some(smaller);
             }
@@ -213,20 +253,35 @@ impl Cell {
 
     pub(crate) fn compliance(is_compliant: Option<bool>) -> Self {
         match is_compliant {
-            Some(true) => Self::state("compliant"),
-            Some(false) => Self::state("non-compliant"),
+            Some(true) => Self::state(COMPLIANT),
+            Some(false) => Self::state(NON_COMPLIANT),
             None => Self::none(),
         }
     }
 
-    /// A state as the service names it, highlighted if it is good or bad.
+    /// The result of an attestation.
+    pub(crate) fn result(passes: Option<bool>) -> Self {
+        Self::state(match passes {
+            Some(true) => "passed",
+            Some(false) => "failed",
+            None => "no verdict",
+        })
+    }
+
+    /// A state of the service in its one spelling (docs/reference/glossary.md), highlighted if it is good or bad.
     pub(crate) fn state(word: &str) -> Self {
-        let style = match word.to_ascii_lowercase().as_str() {
-            "compliant" | "approved" | "ok" | "pass" => Style::Good,
-            "non-compliant" | "unapproved" | "failing" | "fail" => Style::Bad,
+        Self::stating(word, "")
+    }
+
+    /// A state, and what it is about.
+    pub(crate) fn stating(word: &str, more: &str) -> Self {
+        let word = state(word);
+        let style = match word.as_str() {
+            "compliant" | "approved" | "passed" | "working" => Style::Good,
+            "non-compliant" | "unapproved" | "failing" | "failed" => Style::Bad,
             _ => Style::Plain,
         };
-        Self { style, ..Self::text(word) }
+        Self { style, ..Self::text(format!("{word}{more}")) }
     }
 
     /// Length in characters.
@@ -240,11 +295,8 @@ impl Cell {
         if self.is_unbreakable { self.length() } else { words.max().unwrap_or_default() }
     }
 
-    /// Without characters that Markdown or HTML interprets.
     fn markdown(&self) -> String {
-        let is_special = |c: char| "\\`*_[]<>|#&~".contains(c);
-        let escaped = |c: char| if is_special(c) { format!("\\{c}") } else { c.to_string() };
-        self.text.chars().map(escaped).collect()
+        markdown(&self.text)
     }
 
     fn styled(&self) -> comfy_table::Cell {
@@ -252,10 +304,31 @@ impl Cell {
         match self.style {
             Style::Plain => cell,
             Style::Dim => cell.add_attribute(Attribute::Dim),
-            Style::Good => cell.fg(Color::Green),
-            Style::Bad => cell.fg(Color::Red),
+            Style::Good => cell.fg(palette(Color::Green)),
+            Style::Bad => cell.fg(palette(Color::Red)),
         }
     }
+}
+
+fn palette(color: Color) -> comfy_table::Color {
+    comfy_table::Color::AnsiValue(color.number())
+}
+
+/// States of artifacts and environments.
+pub(crate) const COMPLIANT: &str = "compliant";
+pub(crate) const NON_COMPLIANT: &str = "non-compliant";
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// A state in its one spelling, escaped: `non-compliant` for the `NON-COMPLIANT` and `NON_COMPLIANT` of the interface.
+pub(crate) fn state(word: &str) -> String {
+    Escaped(&word.to_ascii_lowercase().replace('_', "-")).to_string()
+}
+
+/// A text without characters that Markdown or HTML interprets.
+pub(crate) fn markdown(text: &str) -> String {
+    let is_special = |c: char| "\\`*_[]<>|#&~".contains(c);
+    let escaped = |c: char| if is_special(c) { format!("\\{c}") } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 /// A list of fields, one per line.
@@ -344,6 +417,27 @@ unit-tests-of-the-cart  compliant
         );
     }
 
+    #[test]
+    fn title_precedes_rows_and_wide_columns_are_left_out() {
+        let table = table().titled("prod: 2 of 3").only_wide(["COMPLIANCE"]);
+        assert_eq!(
+            table.render(Some(50), false),
+            "\
+prod: 2 of 3
+NAME                    DIGEST
+unit-tests-of-the-cart  aaaaaaaaaaaa
+\\u{1b}[2Jbad            -
+"
+        );
+        assert_eq!(
+            table.render_wide(false).lines().nth(2),
+            Some("unit-tests-of-the-cart  compliant      aaaaaaaaaaaa")
+        );
+        assert!(table.markdown().starts_with("prod: 2 of 3\n\n| NAME | DIGEST |\n"));
+        assert_eq!(Table::new(["NAME"]).titled("none").render(Some(50), false), "none\n");
+        assert_eq!(Table::new(["NAME"]).titled("none").markdown(), "none\n");
+    }
+
     proptest! {
         /// No line is wider than the terminal, and no word that fits is broken, at any width.
         #[test]
@@ -371,13 +465,13 @@ unit-tests-of-the-cart  compliant
     #[test]
     fn compliance_is_colored() {
         let text = table().render(None, true);
-        assert!(text.contains("\u{1b}[38;5;10mcompliant") || text.contains("\u{1b}[32m"), "{text:?}");
+        assert!(text.contains("\u{1b}[38;5;28mcompliant"), "{text:?}");
     }
 
     #[test]
     fn details_have_no_headings() {
         let text =
             details([("state", Cell::state("APPROVED")), ("environment", Cell::none())]).render(None, false);
-        assert_eq!(text, "state        APPROVED\nenvironment  -\n");
+        assert_eq!(text, "state        approved\nenvironment  -\n");
     }
 }

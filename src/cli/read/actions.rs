@@ -1,4 +1,4 @@
-//! Columns of `list notifications` and `get action`.
+//! Columns of `list actions` and `get action`.
 
 use serde_json::Value;
 
@@ -33,11 +33,11 @@ pub(super) const ACTION: &[Column] = &[
 ];
 
 fn state(is_failing: &Value) -> Cell {
-    match is_failing.as_bool() {
-        Some(true) => Cell::state("failing"),
-        Some(false) => Cell::state("ok"),
-        None => Cell::none(),
-    }
+    Cell::state(match is_failing.as_bool() {
+        Some(true) => "failing",
+        Some(false) => "working",
+        None => "no deliveries",
+    })
 }
 
 fn targets(targets: &Value) -> Cell {

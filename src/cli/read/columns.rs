@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::cli::output::{Cell, Table, ago, details, now};
+use crate::cli::output::{COMPLIANT, Cell, NON_COMPLIANT, Table, UNKNOWN, ago, details, now, state};
 use model::Timestamp;
 use model::reason::Reason;
 
@@ -17,6 +17,7 @@ pub(crate) struct Column {
     format: Format,
     /// The rank of a column that may be left out where the words do not fit, the lowest first; 0 for others.
     rank: u8,
+    is_wide: bool,
     is_key: bool,
 }
 
@@ -39,6 +40,8 @@ pub(crate) enum Format {
     /// A state as the service names it.
     State,
     Compliant,
+    /// Whether an attestation passes; null if its type has no verdict.
+    Passes,
     /// A missing value is null.
     Custom(fn(&Value) -> Cell),
     /// A line of details for a value, or for each item of a list; no line for a missing value.
@@ -47,7 +50,7 @@ pub(crate) enum Format {
 
 impl Column {
     pub(crate) const fn new(heading: &'static str, pointer: &'static str, format: Format) -> Self {
-        Self { heading, pointer, format, rank: 0, is_key: false }
+        Self { heading, pointer, format, rank: 0, is_wide: false, is_key: false }
     }
 
     /// A part of what identifies an item of a list, other fields of which differ from response to response.
@@ -55,7 +58,12 @@ impl Column {
         Self { is_key: true, ..self }
     }
 
-    pub(super) const fn optional(self, rank: u8) -> Self {
+    /// Only in the wide table.
+    pub(super) const fn wide(self) -> Self {
+        Self { is_wide: true, ..self }
+    }
+
+    pub(crate) const fn optional(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
 
@@ -63,6 +71,7 @@ impl Column {
         let value = at(object, self.pointer);
         match self.format {
             Format::Custom(cell) => cell(value),
+            Format::Passes => Cell::result(value.as_bool()),
             _ if value.is_null() => Cell::none(),
             Format::Text | Format::Lines(_) => Cell::maybe(Some(text(value)).filter(|text| !text.is_empty())),
             Format::Reasons => {
@@ -141,6 +150,25 @@ pub(crate) fn reason_text(value: &Value) -> String {
     Reason::deserialize(value).map_or_else(|_| sent(), |reason| reason.to_string())
 }
 
+/// What was found, as in [`reason_text`] without the policy that requires it.
+pub(crate) fn finding(value: &Value) -> String {
+    Reason::deserialize(value).map_or_else(|_| reason_text(value), |reason| reason.finding())
+}
+
+/// What was found about an artifact.
+pub(super) fn findings(artifact: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for text in items(artifact, "/reasons").map(finding) {
+        if !found.contains(&text) {
+            found.push(text);
+        }
+    }
+    if found.is_empty() {
+        found = items(artifact, "/reasons_for_incompliance").map(text).collect();
+    }
+    found
+}
+
 /// A value in words. An integer may have the form `3.0`.
 pub(crate) fn text(value: &Value) -> String {
     let join = |items: Vec<String>| items.join(", ");
@@ -162,6 +190,24 @@ pub(super) fn identity(columns: &[Column], item: &Value) -> Value {
     if keys.is_empty() || keys.contains(&Value::Null) { item.clone() } else { keys.into() }
 }
 
+/// The state of a snapshot or an artifact. Other services have only `compliant`.
+pub(crate) fn state_of(object: &Value) -> String {
+    at(object, "/compliance").as_str().map_or_else(|| of_bool(at(object, "/compliant")).to_owned(), state)
+}
+
+fn of_bool(is_compliant: &Value) -> &'static str {
+    match is_compliant.as_bool() {
+        Some(true) => COMPLIANT,
+        Some(false) => NON_COMPLIANT,
+        None => UNKNOWN,
+    }
+}
+
+/// The state of an environment: null if it is unknown.
+pub(super) fn environment_state(is_compliant: &Value) -> Cell {
+    Cell::state(of_bool(is_compliant))
+}
+
 /// The order of two values by the text at a JSON pointer.
 pub(super) fn by_name(pointer: &str, one: &Value, other: &Value) -> Ordering {
     at(one, pointer).as_str().cmp(&at(other, pointer).as_str())
@@ -172,7 +218,8 @@ pub(crate) fn table<'a>(columns: &[Column], values: impl IntoIterator<Item = &'a
     let mut optional: Vec<_> = columns.iter().filter(|column| column.rank > 0).collect();
     optional.sort_by_key(|column| column.rank);
     let mut table = Table::new(columns.iter().map(|column| column.heading))
-        .leaving_out(optional.into_iter().map(|column| column.heading));
+        .leaving_out(optional.into_iter().map(|column| column.heading))
+        .only_wide(columns.iter().filter(|column| column.is_wide).map(|column| column.heading));
     let now = now();
     for value in values {
         table.row(columns.iter().map(|column| column.cell(value, now)));

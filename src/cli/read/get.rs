@@ -2,32 +2,29 @@
 //!
 //! A resource is an operation and the columns of its table, or the lines of its details.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, Subcommand};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::access_review;
 use super::actions::ACTION;
 use super::approvals::APPROVAL;
-use super::columns::Format::{Ago, Commit, Compliant, Custom, Digest, ReasonsOfSnapshot, State, Text};
-use super::columns::{Artifacts, Column, Data, Objects, at, by_name, fields, table, text};
-use super::common::{Common, environment, warn};
+use super::columns::Format::{Ago, Compliant, Custom, Passes, Text};
+use super::columns::{Column, Data, Objects, at, environment_state, fields, table};
+use super::common::{Common, environment};
+use super::digests;
 use super::download::attestation_id;
 use super::live;
 use super::search::search;
+use super::snapshot::{self, Shown};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::fingerprints::digest;
-use crate::cli::output::Cell;
+use crate::cli::fingerprints::DigestPrefix;
+use crate::cli::output::{UNKNOWN, state};
 use crate::cli::values::integer;
 use client::{Operation, Parsed, Resource};
-use model::escape::Escaped;
-use model::owner::Owner;
 use model::{
-    EnvironmentName, EnvironmentSnapshot, Fingerprint, FlowName, PolicyName, Provider, RepositoryName,
-    TrailName,
+    EnvironmentName, EnvironmentSnapshot, FlowName, PolicyName, Provider, RepositoryName, TrailName,
 };
 
 #[derive(Debug, Args)]
@@ -55,6 +52,9 @@ enum GetResource {
         /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
         /// ENV@2026-10-03T14:00Z
         snapshot: EnvironmentSnapshot,
+        /// Only non-compliant artifacts
+        #[arg(long)]
+        non_compliant: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -92,9 +92,9 @@ enum GetResource {
     /// Show the flows of an artifact, and where it runs
     #[command(after_help = ARTIFACT_EXAMPLE)]
     Artifact {
-        /// Digest, as 64 hexadecimal digits, sha256:… or name@sha256:…
-        #[arg(value_name = "DIGEST", value_parser = digest)]
-        fingerprint: Fingerprint,
+        /// Digest, as hexadecimal digits, sha256:… or name@sha256:…; the first 7 digits are enough
+        #[arg(value_name = "DIGEST")]
+        fingerprint: DigestPrefix,
         #[command(flatten)]
         common: Common,
     },
@@ -148,9 +148,11 @@ Examples:
 
 const SNAPSHOT_EXAMPLES: &str = "\
 Examples:
-  Show what ran two weeks ago, and the seventh snapshot:
+  Show what runs and is not compliant, what ran two weeks ago, and the seventh
+  snapshot with digests and namespaces:
+    supercargo get snapshot prod --non-compliant
     supercargo get snapshot prod@2w
-    supercargo get snapshot 'prod#7'";
+    supercargo get snapshot 'prod#7' -o wide";
 
 const LIVE_ARTIFACTS_EXAMPLE: &str = "\
 Example:
@@ -181,24 +183,13 @@ const ENVIRONMENT: &[Column] = &[
     Column::new("name", "/name", Text),
     Column::new("type", "/type", Text),
     Column::new("description", "/description", Text),
-    Column::new("compliance", "/state", Compliant),
+    Column::new("compliance", "/state", Custom(environment_state)),
     Column::new("silent", "/is_silent", Text),
     Column::new("last report", "/last_reported_at", Ago),
     Column::new("changed", "/last_changed_at", Ago),
     Column::new("excluded pods", "/excluded_pods", Text),
     Column::new("policies", "/policies", Text),
     Column::new("tags", "/tags", Text),
-];
-
-const ARTIFACTS: &[Column] = &[
-    Column::new("ARTIFACT", "/name", Text),
-    Column::new("DIGEST", "/fingerprint", Digest),
-    Column::new("OWNER", "/pods", Custom(owner)).optional(3),
-    Column::new("FLOW", "/flow_name", Text).optional(1),
-    Column::new("COMMIT", "/git_commit", Commit).optional(2),
-    Column::new("COMPLIANCE", "/compliance", State),
-    Column::new("PODS", "/annotation/now", Text),
-    Column::new("REASONS", "", ReasonsOfSnapshot),
 ];
 
 const EVENTS: &[Column] = &[
@@ -215,7 +206,7 @@ const EVENTS: &[Column] = &[
 const ATTESTATION: &[Column] = &[
     Column::new("name", "/attestation_name", Text),
     Column::new("type", "/attestation_type", Text),
-    Column::new("compliance", "/is_compliant", Compliant),
+    Column::new("result", "/is_compliant", Passes),
     Column::new("flow", "/flow_name", Text),
     Column::new("trail", "/trail_name", Text),
     Column::new("artifact", "/artifact_fingerprint", Text),
@@ -260,7 +251,10 @@ impl Get {
                 let operation = environment(name, &["environments", name.as_str()]);
                 common.show(service, &operation, ENVIRONMENT).await
             }
-            GetResource::Snapshot { snapshot, common } => snapshot_artifacts(service, common, snapshot).await,
+            GetResource::Snapshot { snapshot, non_compliant, common } => {
+                let shown = if *non_compliant { Shown::NonCompliant } else { Shown::All };
+                snapshot::show(service, common, snapshot, shown).await
+            }
             GetResource::LiveArtifacts { repository, provider, common } => {
                 live::show(service, common, repository, provider.as_ref()).await
             }
@@ -269,7 +263,8 @@ impl Get {
             }
             GetResource::Trail { flow, name, common } => trail(service, common, flow, name).await,
             GetResource::Artifact { fingerprint, common } => {
-                let about = Resource::Artifact(*fingerprint);
+                let fingerprint = digests::resolve(service, common, fingerprint).await?;
+                let about = Resource::Artifact(fingerprint);
                 search(service, common, about, &fingerprint.to_string()).await
             }
             GetResource::Attestation { id, common } => attestation(service, common, id).await,
@@ -294,36 +289,6 @@ impl Get {
     }
 }
 
-async fn snapshot_artifacts(
-    service: &ServiceOptions,
-    common: &Common,
-    snapshot: &EnvironmentSnapshot,
-) -> Result<(), Failure> {
-    let EnvironmentSnapshot { environment, expression } = snapshot;
-    let name = snapshot.to_string();
-    let path = ["snapshots", environment.as_str(), &expression.to_string()];
-    let operation = Operation::new(Resource::Named("snapshot", &name), &path);
-    let Parsed { value, raw }: Parsed<Artifacts> = common.read(service, &operation).await?;
-    let mut running: Vec<_> = value.artifacts.0.iter().collect();
-    running.sort_by(|one, other| by_name("/name", one, other));
-    common.output.print(&raw, || table(ARTIFACTS, running))?;
-    tracing::info!(
-        "snapshot {} of {environment} is {}",
-        Escaped(&text(at(&raw, "/index"))),
-        Escaped(at(&raw, "/compliance").as_str().unwrap_or("not evaluated"))
-    );
-    warn(&raw, "/warning");
-    Ok(())
-}
-
-/// The first owner of pods.
-fn owner(pods: &Value) -> Cell {
-    let pods = pods.as_object().into_iter().flat_map(Map::values);
-    let owners: BTreeSet<_> = pods.filter_map(|pod| Owner::deserialize(at(pod, "/owner")).ok()).collect();
-    let others = if owners.len() > 1 { " and others" } else { "" };
-    Cell::maybe(owners.first().map(|owner| format!("{owner}{others}")))
-}
-
 async fn trail(
     service: &ServiceOptions,
     common: &Common,
@@ -333,10 +298,8 @@ async fn trail(
     let (flow, name) = (flow.as_str(), name.as_str());
     let operation = Operation::new(Resource::Named("trail", name), &["trails", flow, name]);
     let Parsed { value, raw }: Parsed<History> = common.read(service, &operation).await?;
-    common.output.print(&raw, || table(EVENTS, &value.events.0))?;
-    let state = at(&raw, "/compliance_state").as_str().unwrap_or("not evaluated");
-    tracing::info!("the trail \"{}\" of the flow \"{flow}\" is {}", Escaped(name), Escaped(state));
-    Ok(())
+    let state = state(at(&raw, "/compliance_state").as_str().unwrap_or(UNKNOWN));
+    common.output.print(&raw, || table(EVENTS, &value.events.0).titled(&format!("{flow}/{name}: {state}")))
 }
 
 async fn attestation(service: &ServiceOptions, common: &Common, id: &str) -> Result<(), Failure> {

@@ -6,14 +6,15 @@ use clap::{Args, Subcommand};
 
 use super::actions::NOTIFICATIONS;
 use super::approvals::APPROVALS;
-use super::columns::Column;
-use super::columns::Format::{Ago, Commit, Compliant, Count, Digest, Seconds, State, Text};
+use super::columns::Format::{Ago, Commit, Compliant, Count, Custom, Digest, Passes, Seconds, State, Text};
+use super::columns::{Column, environment_state};
 use super::common::{Common, environment, organization};
+use super::digests;
 use super::pages::Pages;
 use super::period::Period;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::fingerprints::digest;
+use crate::cli::fingerprints::DigestPrefix;
 use client::{Operation, Resource};
 use model::escape::Escaped;
 use model::{EnvironmentName, Fingerprint, FlowName, RepositoryName};
@@ -38,9 +39,9 @@ enum ListResource {
         /// Filter by tag of the flow
         #[arg(long, value_name = "KEY=VALUE", value_parser = tag)]
         flow_tag: Option<String>,
-        /// Filter by artifact: 64 hexadecimal digits, sha256:… or name@sha256:…
-        #[arg(long, value_name = "DIGEST", value_parser = digest)]
-        fingerprint: Option<Fingerprint>,
+        /// Filter by artifact: hexadecimal digits, at least 7, sha256:… or name@sha256:…
+        #[arg(long, value_name = "DIGEST")]
+        fingerprint: Option<DigestPrefix>,
         #[command(flatten)]
         pages: Pages,
     },
@@ -148,17 +149,17 @@ enum ListResource {
     Policies(Common),
     /// List the notification actions of the organization
     #[command(
-        after_help = "Example:\n  List all actions with all their fields:\n    supercargo list notifications -o yaml"
+        after_help = "Example:\n  List all actions with all their fields:\n    supercargo list actions -o yaml"
     )]
-    Notifications(Common),
+    Actions(Common),
     /// List the approvals of an artifact
     #[command(after_help = APPROVALS_EXAMPLE)]
     Approvals {
         /// Flow name
         flow: FlowName,
-        /// Digest of the artifact, as 64 hexadecimal digits, sha256:… or name@sha256:…
-        #[arg(value_parser = digest)]
-        fingerprint: Fingerprint,
+        /// Digest of the artifact, as hexadecimal digits, at least 7, sha256:… or name@sha256:…
+        #[arg(value_name = "DIGEST")]
+        fingerprint: DigestPrefix,
         #[command(flatten)]
         common: Common,
     },
@@ -216,20 +217,20 @@ const TRAILS: &[Column] = &[
 const ATTESTATIONS: &[Column] = &[
     Column::new("NAME", "/attestation_name", Text),
     Column::new("TYPE", "/attestation_type", Text),
-    Column::new("COMPLIANCE", "/is_compliant", Compliant),
-    Column::new("BY", "/reported_by", Text),
+    Column::new("RESULT", "/is_compliant", Passes),
+    Column::new("BY", "/reported_by", Text).optional(1),
     Column::new("RECEIVED", "/created_at", Ago),
     Column::new("ID", "/attestation_id", Text).key(),
 ];
 
 const ENVIRONMENTS: &[Column] = &[
     Column::new("NAME", "/name", Text),
-    Column::new("COMPLIANCE", "/state", Compliant),
+    Column::new("COMPLIANCE", "/state", Custom(environment_state)),
     Column::new("SILENT", "/is_silent", Text),
     Column::new("LAST REPORT", "/last_reported_at", Ago),
-    Column::new("CHANGED", "/last_changed_at", Ago),
-    Column::new("POLICIES", "/policies", Text),
-    Column::new("TAGS", "/tags", Text),
+    Column::new("CHANGED", "/last_changed_at", Ago).optional(2),
+    Column::new("POLICIES", "/policies", Text).optional(3),
+    Column::new("TAGS", "/tags", Text).optional(1),
 ];
 
 const AGENTS: &[Column] = &[
@@ -297,13 +298,17 @@ impl List {
         let service = &self.service;
         match &self.resource {
             ListResource::Trails { flow, flow_tag, fingerprint, pages } => {
+                let fingerprint = match fingerprint {
+                    Some(prefix) => Some(digests::resolve(service, &pages.common, prefix).await?),
+                    None => None,
+                };
                 let about =
                     flow.as_ref().map_or(Resource::Organization, |flow| Resource::Flow(flow.as_str()));
                 let operation = Operation::new(about, &["trails"])
                     .with("flow", flow)
                     .with("flow_tag", flow_tag)
                     .with("fingerprint", fingerprint);
-                let filter = trails_filter(flow.as_ref(), flow_tag.as_deref(), *fingerprint);
+                let filter = trails_filter(flow.as_ref(), flow_tag.as_deref(), fingerprint);
                 pages.list(service, &operation, "trail", TRAILS, &filter).await
             }
             ListResource::Attestations { flow, period, pages } => {
@@ -355,11 +360,12 @@ impl List {
             ListResource::Policies(common) => {
                 common.list(service, &organization(&["policies"]), "policy", POLICIES).await
             }
-            ListResource::Notifications(common) => {
+            ListResource::Actions(common) => {
                 let operation = organization(&["organizations", "environments_notifications"]);
-                common.list(service, &operation, "notification", NOTIFICATIONS).await
+                common.list(service, &operation, "action", NOTIFICATIONS).await
             }
             ListResource::Approvals { flow, fingerprint, common } => {
+                let fingerprint = digests::resolve(service, common, fingerprint).await?;
                 let path = ["artifacts", flow.as_str(), &fingerprint.to_string(), "approvals"];
                 let operation = Operation::new(Resource::Flow(flow.as_str()), &path);
                 common.list(service, &operation, "approval", APPROVALS).await

@@ -13,10 +13,10 @@ use model::{Provider, RepositoryName};
 const RUNNING: &[Column] = &[
     Column::new("ENVIRONMENT", "/environment", Text),
     Column::new("ARTIFACT", "/name", Text),
-    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("DIGEST", "/fingerprint", Digest).optional(2),
     Column::new("COMMIT", "/commit", Commit),
     Column::new("COMPLIANCE", "/compliance", State),
-    Column::new("SNAPSHOT", "/snapshot", Text),
+    Column::new("SNAPSHOT", "/snapshot", Text).optional(1),
     Column::new("SINCE", "/started_at", Ago),
 ];
 

@@ -23,7 +23,7 @@ pub(super) struct Pages {
     #[arg(long, conflicts_with = "page")]
     all: bool,
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
 }
 
 /// Limit of a list, because a faulty service could return pages without end.

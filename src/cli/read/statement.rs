@@ -11,7 +11,7 @@ use super::common::{Requests, client, warn};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{self, FileError, OutputFile, quoted};
-use crate::cli::output::Output;
+use crate::cli::output::{Output, state};
 use client::{Operation, Resource};
 use model::EnvironmentSnapshot;
 use model::envelope::{Envelope, RUNNING_ARTIFACTS, STATEMENT, STATEMENT_V1};
@@ -122,7 +122,7 @@ impl Verify {
             Escaped(&columns::text(at(predicate, "/snapshot"))),
             text("/environment"),
             text("/organization"),
-            text("/compliance"),
+            state(at(predicate, "/compliance").as_str().unwrap_or("-")),
             text("/asOf")
         );
         for policy in items(predicate, "/policies") {

@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::files::{self, quoted};
+use crate::cli::output::state;
 use crate::cli::read::Format::{Digest, Reasons, State, Text};
 use crate::cli::read::{Column, Common, Objects, client, table, warn};
 use crate::cli::values::time;
 use client::{Operation, Parsed, Resource};
-use model::escape::Escaped;
 use model::{EnvironmentName, PolicyName, Timestamp};
 use rules::policy::MAX_FILE;
 
@@ -99,8 +99,8 @@ impl Policy {
             value.changed_total,
             value.artifacts_total,
             environment,
-            Escaped(&value.before),
-            Escaped(&value.after)
+            state(&value.before),
+            state(&value.after)
         );
         Ok(())
     }

@@ -27,7 +27,7 @@ fn with_user(api: &Server, authority: &Authority, user: &Value) -> Value {
 /// Runs once with a kubeconfig, and returns the last request.
 #[track_caller]
 fn last_request(api: &Server, program: Program, config: &str) -> Request {
-    program.args(DRY).kubeconfig(config).run().expect(0, &["20 artifacts"]);
+    program.args(DRY).kubeconfig(config).run().expect(0, &["20 pods"]);
     api.requests().pop().unwrap()
 }
 
@@ -104,7 +104,7 @@ fn insecure_kubeconfig_is_warned_about_and_rejected_with_strict() {
     let elsewhere = kubeconfig(&elsewhere, None, &User::Anonymous);
     for (config, cause) in [(unverified, "insecure-skip-tls-verify"), (elsewhere, "plain http server")] {
         let outcome = once().args(DRY).kubeconfig(&config).run();
-        outcome.expect(0, &["warning: insecure kubeconfig: its ", cause, "20 artifacts"]);
+        outcome.expect(0, &["warning: insecure kubeconfig: its ", cause, "20 pods"]);
         let requests = tls.requests().len() + plain.requests().len();
         let rejected = once().args(DRY).args(["--strict"]).kubeconfig(&config).run();
         rejected.expect(2, &["insecure kubeconfig (--strict)", cause]);
@@ -112,7 +112,7 @@ fn insecure_kubeconfig_is_warned_about_and_rejected_with_strict() {
     }
     let loopback = kubeconfig(&plain.url(), None, &User::Anonymous);
     let accepted = once().args(DRY).args(["--strict"]).kubeconfig(&loopback).run();
-    accepted.expect(0, &["20 artifacts"]);
+    accepted.expect(0, &["20 pods"]);
     assert!(!accepted.stderr.contains("warning"), "{accepted:#?}");
 }
 
@@ -130,7 +130,7 @@ fn credential_plugin_does_not_inherit_variables_of_this_program() {
     let program = once().args(DRY).kubeconfig(&config).env("PATH", "/usr/bin:/bin").env("KEPT", "kept");
     let program =
         program.env("SUPERCARGO_TOKEN", "S3CRET").env("SUPERCARGO_DATABASE", "postgres://u:S3CRET@db/x");
-    program.env("SUPERCARGO_TOKEN_FILE", "S3CRET").run().expect(0, &["20 artifacts"]);
+    program.env("SUPERCARGO_TOKEN_FILE", "S3CRET").run().expect(0, &["20 pods"]);
     assert_eq!(api.requests()[0].headers["authorization"], "Bearer kept-0");
 }
 
@@ -193,10 +193,10 @@ fn unusable_key_or_certificate_is_named_and_not_printed() {
 fn kubeconfig_is_found_like_kubectl_does() {
     let api = Server::start(recorded);
     let config = kubeconfig(&api.url(), None, &User::Anonymous);
-    once().args(DRY).file("config", &config).env("KUBECONFIG", "config").run().expect(0, &["20 artifacts"]);
-    once().args(DRY).file(".kube/config", &config).run().expect(0, &["20 artifacts"]);
+    once().args(DRY).file("config", &config).env("KUBECONFIG", "config").run().expect(0, &["20 pods"]);
+    once().args(DRY).file(".kube/config", &config).run().expect(0, &["20 pods"]);
     let unused = kubeconfig("http://127.0.0.1:1", None, &User::Anonymous);
-    once().args(DRY).file(".kube/config", &unused).kubeconfig(&config).run().expect(0, &["20 artifacts"]);
+    once().args(DRY).file(".kube/config", &unused).kubeconfig(&config).run().expect(0, &["20 pods"]);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn kubeconfig_token_and_server_are_trimmed_or_rejected() {
     let no_scheme = kubeconfig("127.0.0.1:6443", None, &User::Anonymous);
     once().args(DRY).kubeconfig(&no_scheme).run().expect(2, &["expected an https or http URL in its server"]);
     let list = once().args(DRY).file("config", kubeconfig(&api.url(), None, &User::Anonymous));
-    list.env("KUBECONFIG", "missing:config").run().expect(0, &["20 artifacts"]);
+    list.env("KUBECONFIG", "missing:config").run().expect(0, &["20 pods"]);
 }
 
 #[test]
@@ -230,13 +230,13 @@ fn kubectl_conventions_in_kubeconfigs_are_supported() {
     let unset = config.replace(r#""current-context":"test""#, r#""current-context":"""#);
     assert_ne!(config, unset);
     let program = || once().args(DRY).file("config", &config).file("unset", &unset);
-    program().env("KUBECONFIG", "unset:config").run().expect(0, &["20 artifacts"]);
+    program().env("KUBECONFIG", "unset:config").run().expect(0, &["20 pods"]);
     program().env("KUBECONFIG", "unset").run().expect(2, &["no current-context"]);
-    program().file(".kube/config", &config).env("KUBECONFIG", ":").run().expect(0, &["20 artifacts"]);
+    program().file(".kube/config", &config).env("KUBECONFIG", ":").run().expect(0, &["20 pods"]);
 
     let with_file = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"token"}"#);
     assert_ne!(config, with_file);
-    program().kubeconfig(&with_file).file("token", "t0ken-of-file\n").run().expect(0, &["20 artifacts"]);
+    program().kubeconfig(&with_file).file("token", "t0ken-of-file\n").run().expect(0, &["20 pods"]);
     assert_eq!(api.requests().last().unwrap().headers["authorization"], "Bearer t0ken-of-file");
 }
 
@@ -307,7 +307,7 @@ a second document
         assert_eq!(bearer(&request), Some("Bearer fresh"), "{config}");
     }
     let with_bom = [b"\xef\xbb\xbf", with_user(&api, &authority, &json!({})).to_string().as_bytes()].concat();
-    once().args(DRY).file("config", with_bom).env("KUBECONFIG", "config").run().expect(0, &["20 artifacts"]);
+    once().args(DRY).file("config", with_bom).env("KUBECONFIG", "config").run().expect(0, &["20 pods"]);
     let invalid = kubeconfig(&api.url(), None, &User::Anonymous)
         .replace(r#""server":"#, r#""certificate-authority-data":"A A=","server":"#);
     once().args(DRY).kubeconfig(&invalid).run().expect(2, &["unexpected value in line 1"]);

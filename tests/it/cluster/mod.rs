@@ -28,7 +28,7 @@ fn assert_no_report(api: &Server, texts: &[&str]) -> Outcome {
 fn paged_protobuf_list_gives_the_same_report_as_a_json_file() {
     let api = Server::start(recorded);
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.expect(0, &["prod: 20 artifacts printed, not sent", "4 pods ended", "2 pods not started"]);
+    outcome.expect(0, &["prod: 20 pods printed, not sent", "4 pods ended", "2 pods not started"]);
     assert_eq!(outcome.stdout, recorded_report());
 
     let requests = api.requests();
@@ -69,7 +69,7 @@ fn image_of_a_volume_is_reported_once_under_its_reference() {
         protobuf(200, list(&[pod], ""))
     });
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.expect(0, &["prod: 1 artifact printed"]);
+    outcome.expect(0, &["prod: 1 pod printed"]);
     let web = format!(r#""reg.io/web:1":"{}""#, "ab".repeat(32));
     let model = format!(r#""reg.io/model:1":"{}""#, "cd".repeat(32));
     assert!(!outcome.stderr.contains("left out"), "{outcome:#?}");
@@ -260,7 +260,7 @@ fn pod_with_invalid_utf_8_is_reported() {
     ];
     let api = Server::start(move |_| protobuf(200, list(&pods, "")));
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.expect(0, &["prod: 4 artifacts printed"]);
+    outcome.expect(0, &["prod: 4 pods printed"]);
     assert!(outcome.stdout.contains("\"name\":\"a\u{fffd}b\""), "{}", outcome.stdout);
 }
 
@@ -291,7 +291,7 @@ fn one_invalid_pod_does_not_affect_199_others() {
         let body = list(&pods, "");
         let api = Server::start(move |_| protobuf(200, body.clone()));
         let outcome = once().args(DRY).cluster(&api).run();
-        outcome.expect(0, &["prod: 199 artifacts", expected_text]);
+        outcome.expect(0, &["prod: 199 pods", expected_text]);
         let report: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
         assert_eq!(report["artifacts"].as_array().unwrap().len(), 199, "{case}");
     }
@@ -310,7 +310,7 @@ fn unreadable_pods_are_logged_once_across_list_restarts() {
         protobuf(200, list([&odd, &odd, &good], if request.query.contains("limit") { "next" } else { "" }))
     });
     let outcome = once().args(DRY).cluster(&api).run();
-    outcome.expect(0, &["1 artifact "]);
+    outcome.expect(0, &["1 pod "]);
     assert_eq!(outcome.stderr.matches("unreadable pod left out").count(), 2, "{outcome:#?}");
 }
 

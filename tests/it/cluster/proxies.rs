@@ -191,7 +191,7 @@ fn proxy_variable_is_used_unless_no_proxy_lists_the_cluster() {
         let before = proxy.received().len();
         let program = once().args(DRY).kubeconfig(&elsewhere(&api, &authority, &User::Anonymous));
         let program = variables.iter().fold(program, |program, (name, value)| program.env(name, value));
-        program.run().expect(0, &["20 artifacts"]);
+        program.run().expect(0, &["20 pods"]);
         assert_eq!(proxy.received().len() > before, is_used, "{variables:?}");
     }
 }
@@ -203,7 +203,7 @@ fn loopback_api_server_is_reached_without_the_proxy() {
     for url in [api.url(), api.url().replace("127.0.0.1", "localhost")] {
         let program =
             once().args(DRY).kubeconfig(&kubeconfig(&url, Some(&authority.pem()), &User::Anonymous));
-        program.env("HTTPS_PROXY", "http://127.0.0.1:1").run().expect(0, &["20 artifacts"]);
+        program.env("HTTPS_PROXY", "http://127.0.0.1:1").run().expect(0, &["20 pods"]);
     }
 }
 

@@ -100,7 +100,7 @@ async fn json_lines_have_level_message_and_subject() {
             assert_eq!(text("watch"), "cluster", "{object:?}");
         }
         if level == "INFO" && message.contains(" reported, ") {
-            assert!(!text("outcome").is_empty() && object["artifacts"].is_u64(), "{object:?}");
+            assert!(!text("outcome").is_empty() && object["pods"].is_u64(), "{object:?}");
             assert_eq!(text("left_out"), "1 pod not started", "{object:?}");
         }
         if message.contains("reported again") || message.contains("recovered after") {

@@ -80,7 +80,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
         track_departed: TrackDeparted::On,
         timing,
     };
-    let guard = tracing::subscriber::set_default(registry().with(Panics("prod: 1 artifact reported")));
+    let guard = tracing::subscriber::set_default(registry().with(Panics("prod: 1 pod reported")));
     let shutdown = CancellationToken::new();
     let ended = daemon::run(setup, shutdown.clone()).await.unwrap_err();
     drop(guard);

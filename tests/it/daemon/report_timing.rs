@@ -95,7 +95,7 @@ async fn changes_during_a_report_are_combined_in_the_next() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heartbeats_are_sent_without_changes_and_not_logged() {
     let (cluster, gate, daemon) = start_synced(["--interval", "30s"]).await;
-    daemon.wait_for_line("prod: 1 artifact reported, new snapshot").await;
+    daemon.wait_for_line("prod: 1 pod reported, new snapshot").await;
     let log = daemon.log();
     daemon.wait_for_reports("unchanged", 4).await;
     assert_eq!(daemon.log(), log);

@@ -268,10 +268,10 @@ async fn report_step_and_wait_step_work_without_a_sidecar() {
         deployment.run(program.env("SUPERCARGO_POD_NAME", JOB.0).env("SUPERCARGO_POD_UID", uid))
     };
     // Before the end of the rollout, the report has the old replicas.
-    report(JOB.1).await.unwrap().expect(0, &["prod: 2 artifacts reported, new snapshot"]);
+    report(JOB.1).await.unwrap().expect(0, &["prod: 2 pods reported, new snapshot"]);
     deployment.wait('b', "--timeout 1s").await.unwrap().expect(7, &["does not run in prod"]);
     deployment.roll_out('a', 'b');
-    report(JOB.1).await.unwrap().expect(0, &["prod: 2 artifacts reported, new snapshot"]);
+    report(JOB.1).await.unwrap().expect(0, &["prod: 2 pods reported, new snapshot"]);
     deployment.wait('b', "").await.unwrap().expect_result(&["1 artifact runs in prod"]);
     assert_eq!(deployment.gate.service().database.rows("SELECT pod FROM pod_runs").await.len(), 4);
     let is_stored = async || deployment.gate.stored_running_pods("prod").await == deployment.running_pods();

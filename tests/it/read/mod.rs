@@ -84,8 +84,8 @@ fn attestations_are_filtered_by_days() {
     assert_eq!(
         table_of(&answer, &answer, line, path),
         "\
-NAME        TYPE   COMPLIANCE  BY  RECEIVED  ID
-unit-tests  junit  compliant   ci  AGO id-1
+NAME        TYPE   RESULT  BY  RECEIVED  ID
+unit-tests  junit  passed  ci  AGO id-1
 "
     );
 }
@@ -113,7 +113,7 @@ fn endless_lists_and_huge_responses_are_rejected() {
 fn notifications_and_an_action_are_printed_in_both_variants() {
     let answer = json!([responses::notification()]);
     assert_eq!(
-        table_of(&answer, &answer, "list notifications", "organizations/acme/environments_notifications"),
+        table_of(&answer, &answer, "list actions", "organizations/acme/environments_notifications"),
         "\
 NUMBER  NAME           STATE    ENVIRONMENTS   TRIGGERS                              TARGETS                                                  LAST SUCCESS
 7       tell the team  failing  prod, staging  ON_NON_COMPLIANT_ENV, ON_A_FULL_MOON  SLACK #alerts, WEBHOOK https://hooks.example.com, EMAIL  -
@@ -126,7 +126,7 @@ NUMBER  NAME           STATE    ENVIRONMENTS   TRIGGERS                         
 number        7
 name          tell the team
 type          flow
-state         -
+state         no deliveries
 environments  -
 flows         cart
 triggers      ON_SCALED_ARTIFACT
@@ -140,6 +140,118 @@ modified      AGO
     );
 }
 
+/// A snapshot with an artifact of each state.
+fn snapshot() -> Value {
+    let artifact = |name: &str, compliance: &str, reasons: Value, pods: Value| {
+        json!({
+            "name": name, "fingerprint": FINGERPRINT, "compliant": compliance == "COMPLIANT",
+            "compliance": compliance, "reasons": reasons, "pods": pods, "annotation": {"now": 2},
+            "flow_name": "shop", "git_commit": COMMIT,
+        })
+    };
+    let owner = |kind: &str, name: &str| json!({"namespace": "shop", "owner": {"kind": kind, "name": name, "is_inferred": true}});
+    let missing = |policy: &str| {
+        json!({"type": "missing_attestation", "attestation_name": "unit-tests", "flow_name": "cart",
+               "rule": {"policy_name": policy, "policy_version": 1, "number": 1}})
+    };
+    let allowed = json!([{"type": "allowed", "author": "kim", "comment": "its publisher tests it"}]);
+    json!({
+        "environment": "prod", "index": 15.0, "is_latest": true, "as_of": 1_790_000_000.0,
+        "compliance": "NON-COMPLIANT", "compliant": false, "warning": null, "new": 1,
+        "artifacts": [
+            artifact("mirror.example.com/web:1", "COMPLIANT", json!([]), json!({"w": owner("Deployment", "web")})),
+            artifact("redis:8.2", "COMPLIANT", allowed, json!({"r": owner("StatefulSet", "redis")})),
+            artifact("probe:2", "UNKNOWN", json!([]), json!({"probe-x": {"namespace": "ops"}})),
+            artifact("reg:5000/shop/cart:5.3.1", "NON-COMPLIANT", json!([missing("a"), missing("b")]),
+                     json!({"c": owner("Deployment", "cart"), "d": owner("CronJob", "bill")})),
+        ],
+    })
+}
+
+#[test]
+fn snapshot_is_a_row_per_artifact_with_failures_first() {
+    let answer = snapshot();
+    assert_eq!(
+        table_of(&answer, &answer, "get snapshot prod", "snapshots/acme/prod/~0"),
+        "\
+prod #15: non-compliant, 1 of 4
+WORKLOAD            IMAGE            COMMIT   COMPLIANCE
+cj/bill and 1 more  shop/cart:5.3.1  4f1c2e7  non-compliant: unit-tests of the flow cart is missing
+pod/probe-x         probe:2          4f1c2e7  unknown
+sts/redis           redis:8.2        4f1c2e7  compliant, allowed
+deploy/web          web:1            4f1c2e7  compliant
+"
+    );
+    let server = service_with(&answer);
+    let wide = run(&server, "get snapshot prod -o wide");
+    let cart = "shop       shop/cart:5.3.1  4f1c2e7  non-compliant: unit-tests of the flow cart is missing  \
+                2     shop  4f9c5e0a7b3d  reg:5000/shop/cart:5.3.1  a v1: unit-tests of the flow cart is missing; b v1: ";
+    assert!(wide.expect(0, &[]).stdout.contains(cart), "{}", wide.stdout);
+    let markdown = run(&server, "get snapshot prod -o markdown");
+    assert!(markdown.stdout.starts_with("prod \\#15: non-compliant, 1 of 4\n\n| WORKLOAD |"), "{markdown:?}");
+}
+
+#[test]
+fn non_compliant_artifacts_of_a_snapshot_are_selected() {
+    let server = service_with(&snapshot());
+    let selected = run(&server, "get snapshot prod --non-compliant");
+    let names = ["shop/cart:5.3.1", "web:1"].map(|name| selected.stdout.contains(name));
+    assert_eq!((selected.stdout.lines().count(), names), (3, [true, false]), "{selected:?}");
+    let json = run(&server, "get snapshot prod --non-compliant -o json");
+    let json: Value = serde_json::from_str(&json.expect(0, &[]).stdout).unwrap();
+    assert_eq!(json["artifacts"].as_array().unwrap().len(), 1);
+    let mut compliant = snapshot();
+    compliant["compliance"] = json!("COMPLIANT");
+    compliant["artifacts"].as_array_mut().unwrap().retain(|artifact| artifact["compliant"] == true);
+    let none = run(&service_with(&compliant), "get snapshot prod --non-compliant");
+    assert_eq!(none.expect(0, &[]).stdout, "prod #15: compliant, 2 artifacts\n");
+}
+
+#[test]
+fn snapshot_of_a_past_moment_names_the_moment_in_utc() {
+    let server = service_with(&snapshot());
+    let moment = "prod #15 as of 2026-09-21 14:13:20 UTC: non-compliant, 1 of 4";
+    let shown = run(&server, "get snapshot prod@2026-09-21T14:13:20");
+    assert_eq!(shown.expect(0, &[]).stdout.lines().next(), Some(moment));
+    // So does an earlier snapshot.
+    let mut earlier = snapshot();
+    earlier["is_latest"] = json!(false);
+    let shown = run(&service_with(&earlier), "get snapshot prod#15");
+    assert_eq!(shown.stdout.lines().next(), Some(moment));
+}
+
+#[test]
+fn short_digest_is_read_as_the_only_match_and_an_ambiguous_one_lists_them() {
+    let other = FINGERPRINT.replace("4f9c5e0a7b3d", "4f9c5e0ffffff");
+    let other = &other[..64];
+    let server = Server::start({
+        let other = other.to_owned();
+        move |request| {
+            let matches = match request.path.rsplit('/').next() {
+                Some("4f9c5e0a7") => json!([FINGERPRINT]),
+                Some("4f9c5e0") => json!([FINGERPRINT, other]),
+                Some("ddddddd") => json!([]),
+                _ => return Reply::json(200, r#"{"artifacts": [], "data": []}"#),
+            };
+            let artifacts = json!([{"fingerprint": FINGERPRINT, "name": "cart:5.3.1"}]);
+            let found =
+                json!({"resolved_to": {"fingerprints": {"matches": matches}}, "artifacts": artifacts});
+            Reply::json(200, found.to_string())
+        }
+    });
+    run(&server, "get artifact 4f9c5e0a7").expect(0, &[]);
+    run(&server, "list trails --fingerprint sha256:4F9C5E0A7").expect(0, &[]);
+    let paths: Vec<_> = server.requests().into_iter().map(|sent| sent.path + "?" + &sent.query).collect();
+    assert_eq!(paths[1], format!("/api/v2/search/acme/sha/{FINGERPRINT}?"));
+    assert_eq!(paths[3], format!("/api/v2/trails/acme?fingerprint={FINGERPRINT}&page=1&per_page=20"));
+    for line in ["get artifact 4f9c5e0", "list approvals cart 4f9c5e0", "list trails --fingerprint 4f9c5e0"] {
+        let list = format!("starts with 4f9c5e0: {FINGERPRINT} (cart:5.3.1), {other}\n");
+        run(&server, line).expect(2, &[&list]);
+    }
+    run(&server, "get artifact ddddddd").expect(4, &["no artifact has a digest that starts with ddddddd"]);
+    run(&server, "get artifact 4f9c5e").expect(2, &["at least its first 7 digits"]);
+}
+
 #[test]
 fn approvals_are_printed_in_both_variants() {
     let answer = json!([responses::artifact_approval()]);
@@ -148,7 +260,7 @@ fn approvals_are_printed_in_both_variants() {
         table_of(&answer, &answer, &line, &format!("artifacts/acme/cart/{FINGERPRINT}/approvals")),
         "\
 NUMBER  STATE     ARTIFACT    DIGEST        ENVIRONMENT  BY   MODIFIED
-12      APPROVED  cart:5.3.1  4f9c5e0a7b3d  any          kim  AGO
+12      approved  cart:5.3.1  4f9c5e0a7b3d  any          kim  AGO
 "
     );
     let answer = responses::approval();
@@ -157,7 +269,7 @@ NUMBER  STATE     ARTIFACT    DIGEST        ENVIRONMENT  BY   MODIFIED
         format!(
             "\
 number       12
-state        APPROVED
+state        approved
 artifact     cart:5.3.1
 digest       {FINGERPRINT}
 after        {}
@@ -182,8 +294,8 @@ fn live_artifacts_are_joined_with_commit_and_environment() {
         table,
         "\
 ENVIRONMENT  ARTIFACT                         DIGEST        COMMIT   COMPLIANCE     SNAPSHOT  SINCE
-prod         registry.example.com/cart:5.3.1  4f9c5e0a7b3d  4f1c2e7  NON-COMPLIANT  2         AGO
-e9           gone                             -             -        A-NEW-WORD     -         -
+prod         registry.example.com/cart:5.3.1  4f9c5e0a7b3d  4f1c2e7  non-compliant  2         AGO
+e9           gone                             -             -        a-new-word     -         -
 "
     );
 }
@@ -215,14 +327,14 @@ fn flows_artifacts_policies_and_search_results_are_tables() {
     let table = |answer: &Value, line: &str, path: &str| table_of(answer, answer, line, path);
     let expected = "\
 NAME  DESCRIPTION  COMPLIANCE  ACTIVITY  TAGS
-cart  -            INCOMPLETE  AGO team=shop
+cart  -            incomplete  AGO team=shop
 ";
     assert_eq!(table(&json!([flow]), "list flows", "flows/acme"), expected);
     let path = "flows/acme?search_by_name=CA&case_sensitive=false";
     assert_eq!(table(&json!([flow]), "list flows --name CA", path), expected);
     let expected = "\
 ARTIFACT  DIGEST        COMMIT   COMPLIANCE  CREATED
-cart:1    4f9c5e0a7b3d  4f1c2e7  COMPLIANT   AGO
+cart:1    4f9c5e0a7b3d  4f1c2e7  compliant   AGO
 ";
     let (list, page) = (json!({"data": [artifact]}), "page=1&per_page=20");
     let path = format!("artifacts/acme?flow_name=cart&{page}");
@@ -251,7 +363,7 @@ comment       b
     );
     let rows = "\
 ARTIFACT  DIGEST        FLOW  COMMIT   COMPLIANCE  RUNNING IN  EXITED FROM
-cart:1    4f9c5e0a7b3d  cart  4f1c2e7  COMPLIANT   prod, test  -
+cart:1    4f9c5e0a7b3d  cart  4f1c2e7  compliant   prod, test  -
 cart:2    4f9c5e0a7b3d  -     -        -           -           -
 ";
     assert_eq!(table(&found, "search 4f1c2e7", "search/acme/sha/4f1c2e7"), rows);
@@ -261,6 +373,7 @@ cart:2    4f9c5e0a7b3d  -     -        -           -           -
     assert_eq!(
         table(&trail, "get trail cart t", "trails/acme/cart/t"),
         "\
+cart/t: non-compliant
 WHEN     EVENT                          NAME  TARGET  ATTESTATION  COMPLIANCE     ENVIRONMENT  SNAPSHOT
 AGO trail_reported                 -     -       -            -              -            -
 AGO artifact_attestation_reported  unit  app     -            non-compliant  -            -
@@ -270,7 +383,7 @@ AGO artifact_started_running       -     -       -            -              pro
     let (line, path) = ("get attestation 0197-ab", "attestations/acme?attestation_id=0197-ab");
     let shown = table_of(&attestation, &attestation["data"][0], line, path);
     assert!(
-        shown.starts_with("name           unit\ntype           junit\ncompliance     compliant\n"),
+        shown.starts_with("name           unit\ntype           junit\nresult         passed\n"),
         "{shown}"
     );
     let missing = run(&service_with(&json!({"data": []})), line);
@@ -315,7 +428,7 @@ fn empty_result_prints_a_note_and_succeeds() {
         ("list trails --all", &list, "no trail found"),
         ("list trails --page 2", &list, "no trail found on page 2"),
         ("list attestations cart", &list, "no attestation found"),
-        ("list notifications", &list, "no notification found"),
+        ("list actions", &list, "no action found"),
         ("get live-artifacts acme/cart", &live, "no artifact of this repository is running"),
     ] {
         let outcome = run(&service_with(answer), line);
@@ -365,10 +478,10 @@ fn not_found_hint_names_the_missing_object() {
             "list trails --flow cart",
             "`supercargo list flows` lists the flows of the organization \"acme\"; some services",
         ),
-        ("list notifications", "check the base URL http://127.0.0.1"),
+        ("list actions", "check the base URL http://127.0.0.1"),
         (
             "get action 1",
-            "check the number and the organization \"acme\"; `supercargo list notifications` lists",
+            "check the number and the organization \"acme\"; `supercargo list actions` lists",
         ),
         ("get approval cart 7", "check the approval 7 of the flow \"cart\" and the organization \"acme\"\n"),
         (
@@ -414,8 +527,8 @@ fn unavailable_service_is_retried() {
 #[test]
 fn unexpected_json_error_names_the_field() {
     for (line, answer, expected_text) in [
-        ("list notifications", json!([responses::notification(), 7]), "[1]: invalid type: integer `7`"),
-        ("list notifications", json!({"data": []}), "unexpected JSON"),
+        ("list actions", json!([responses::notification(), 7]), "[1]: invalid type: integer `7`"),
+        ("list actions", json!({"data": []}), "unexpected JSON"),
         ("list trails", json!([responses::trail("a"), "b"]), "data[1]: invalid type: string \"b\""),
         ("list trails", json!({"trails": []}), "missing field `data`"),
         ("list trails", json!("nothing"), "unexpected JSON"),
@@ -461,7 +574,7 @@ fn invalid_arguments_are_rejected_before_a_request() {
         ("list trails --per-page 501", &["--per-page", "501"]),
         ("list trails --all --page 2", &["--all", "--page"]),
         ("list trails --flow-tag team", &["--flow-tag", "key=value"]),
-        ("list trails --fingerprint abc", &["--fingerprint", "64"]),
+        ("list trails --fingerprint abc", &["--fingerprint", "7 digits"]),
         ("list trails --flow a/b", &["--flow", "a/b"]),
         ("list attestations acme/cart", &["expected a flow name, which has no slash, got a repository name"]),
         ("list attestations cart --from yesterday", &["--from", "2026-10-03"]),
@@ -470,7 +583,7 @@ fn invalid_arguments_are_rejected_before_a_request() {
             "get live-artifacts https://github.com/acme/cart",
             &["expected a name with its owners, for example acme/cart, got a URL"],
         ),
-        ("list approvals cart xyz", &["64"]),
+        ("list approvals cart xyz", &["7 digits"]),
         ("list artifacts --flow cart --repository acme/cart", &["--flow", "--repository"]),
         ("list artifacts --flow cart --all --page 2", &["--all", "--page"]),
         ("list artifacts", &["--flow"]),
@@ -478,13 +591,13 @@ fn invalid_arguments_are_rejected_before_a_request() {
         ("get policy a/b", &["a/b"]),
         ("get trail cart", &["<TRAIL>"]),
         ("get trail cart a/b", &["a/b"]),
-        ("get artifact 4f9c", &["64"]),
+        ("get artifact 4f9c", &["7 digits"]),
         ("get attestation ../x", &["expected the identifier of an attestation"]),
         ("get action seven", &["seven"]),
         ("get live-artifacts acme/cart --provider=", &["--provider", "1 to 255 bytes"]),
         ("get live-artifacts ../cart", &["relative path"]),
-        ("list", &["trails", "attestations", "notifications", "approvals"]),
-        ("list trails -o xml", &["table, json, yaml"]),
+        ("list", &["trails", "actions", "attestations", "approvals"]),
+        ("list trails -o xml", &["table, wide, json, yaml"]),
     ] {
         run(&server, line).expect(2, texts);
     }
@@ -536,10 +649,10 @@ async fn attested_and_reported_data_is_read_back() {
             table("list trails")
         );
         assert!(table("list trails --all").contains("build-1"));
-        assert!(table("list attestations cart").contains("unit-tests  junit  compliant"));
+        assert!(table("list attestations cart").contains("unit-tests  junit  passed"));
         let live = table("get live-artifacts acme/cart");
         assert!(
-            live.contains("prod") && live.contains(&digest('a')[..12]) && live.contains("UNKNOWN"),
+            live.contains("prod") && live.contains(&digest('a')[..12]) && live.contains("unknown"),
             "{live}"
         );
         let json: Value = serde_json::from_str(&table("list attestations cart -o json")).unwrap();

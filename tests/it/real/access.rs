@@ -77,7 +77,7 @@ async fn role_in_one_namespace_suffices_for_it_only() {
     let empty = dry_run(&kubeconfig, &["--namespace", &allowed.name]).await;
     empty.expect(8, &[&format!("no pods in the namespace \"{}\"", allowed.name)]);
     allowed.add(&pod("web", "web:1", 'a')).await;
-    dry_run(&kubeconfig, &["--namespace", &allowed.name]).await.expect(0, &["1 artifact "]);
+    dry_run(&kubeconfig, &["--namespace", &allowed.name]).await.expect(0, &["1 pod "]);
     dry_run(&kubeconfig, &["--namespace", &denied.name])
         .await
         .expect(8, &["403 Forbidden", "pods is forbidden"]);

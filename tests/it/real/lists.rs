@@ -119,13 +119,13 @@ async fn list_watch_and_kubectl_give_the_same_report() {
     let namespace = shop(&cluster).await;
     let pods = kubectl(&cluster, &namespace).await;
     let from_kubectl = run(dry_run(&namespace).args(["--pods-from", "-"]).stdin(pods)).await;
-    from_kubectl.expect(0, &["8 artifacts", "1 pod ended"]);
+    from_kubectl.expect(0, &["8 pods", "1 pod ended"]);
 
     let proxy = Proxy::start(&cluster);
     proxy.inject(always(Fault::Pages(3)));
     for (kubeconfig, case) in [(cluster.kubeconfig(), "at once"), (proxy.kubeconfig(), "in pages")] {
         let listed = run(dry_run(&namespace).kubeconfig(&kubeconfig)).await;
-        listed.expect(0, &["8 artifacts"]);
+        listed.expect(0, &["8 pods"]);
         assert_eq!(listed.stdout, from_kubectl.stdout, "{case}");
     }
     assert!(proxy.exchanges().len() > 3, "in pages");

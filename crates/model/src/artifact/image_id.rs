@@ -63,6 +63,16 @@ pub fn is_bare_digest(name: &str) -> bool {
     Fingerprint::from_hex(name.strip_prefix("sha256:").unwrap_or(name)).is_some()
 }
 
+/// The name of an image for people: without its registry and its digest.
+#[must_use]
+pub fn short_name(image: &str) -> &str {
+    let name = image.split_once('@').map_or(image, |(name, _)| name);
+    match name.split_once('/') {
+        Some((registry, path)) if registry.contains(['.', ':']) || registry == "localhost" => path,
+        _ => name,
+    }
+}
+
 /// Other registered or common algorithms (OCI image specification, "Digests").
 fn is_algorithm(word: &str) -> bool {
     matches!(word, "sha512" | "sha384" | "blake3" | "sha1" | "md5")
@@ -73,6 +83,20 @@ mod tests {
     use super::*;
 
     const H: &str = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
+
+    #[test]
+    fn short_name_has_neither_registry_nor_digest() {
+        for (image, expected) in [
+            ("registry.example.com/shop/cart:5.3.1", "shop/cart:5.3.1"),
+            ("localhost/cart", "cart"),
+            ("reg:5000/a/b@sha256:7c9b", "a/b"),
+            ("shop/cart", "shop/cart"),
+            ("sha256:7c9b", "sha256:7c9b"),
+            ("", ""),
+        ] {
+            assert_eq!(short_name(image), expected, "{image}");
+        }
+    }
 
     #[test]
     fn digest_formats_of_all_runtimes_are_parsed() {

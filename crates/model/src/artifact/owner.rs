@@ -35,6 +35,25 @@ impl Owner {
     }
 }
 
+/// The kinds that kubectl shortens, as it does.
+const SHORT_KINDS: [(&str, &str); 5] = [
+    ("CronJob", "cj"),
+    ("DaemonSet", "ds"),
+    ("Deployment", "deploy"),
+    ("ReplicaSet", "rs"),
+    ("StatefulSet", "sts"),
+];
+
+impl Owner {
+    /// As kubectl takes it: `deploy/cart`.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let short = SHORT_KINDS.into_iter().find(|(kind, _)| *kind == self.kind);
+        let kind = short.map_or_else(|| self.kind.to_ascii_lowercase(), |(_, short)| short.to_owned());
+        format!("{kind}/{}", self.name)
+    }
+}
+
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let between = if self.kind.is_empty() || self.name.is_empty() { "" } else { " " };
@@ -106,6 +125,20 @@ mod tests {
         ] {
             let owner = Owner::new(&[owner(api_version, kind, name, Some(true))]).unwrap();
             assert_eq!(owner.to_string(), expected, "{kind} {name}");
+        }
+    }
+
+    #[test]
+    fn short_owner_is_a_kubectl_argument() {
+        for (api_version, kind, name, expected) in [
+            ("apps/v1", "ReplicaSet", "cart-7d9f8b6c5d", "deploy/cart"),
+            ("apps/v1", "ReplicaSet", "cart", "rs/cart"),
+            ("apps/v1", "StatefulSet", "ledger", "sts/ledger"),
+            ("batch/v1", "Job", "backup-29834075", "cj/backup"),
+            ("batch/v1", "Job", "migrate", "job/migrate"),
+            ("argoproj.io/v1alpha1", "Rollout", "cart", "rollout/cart"),
+        ] {
+            assert_eq!(Owner::new(&[owner(api_version, kind, name, Some(true))]).unwrap().short(), expected);
         }
     }
 

@@ -6,12 +6,11 @@ use serde_json::Value;
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use crate::cli::output::Cell;
+use crate::cli::output::{COMPLIANT, Cell, NON_COMPLIANT, state};
 use crate::cli::read::Format::{Custom, Digest, ReasonsOfSnapshot, Text};
-use crate::cli::read::{Column, Common, Objects, at, client, table, warn};
+use crate::cli::read::{Column, Common, Objects, at, client, state_of, table, warn};
 use client::{Operation, Parsed, Resource};
 use model::EnvironmentSnapshot;
-use model::escape::Escaped;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,7 +38,7 @@ struct Assertion {
 
 const FAILING: &[Column] = &[
     Column::new("ARTIFACT", "/name", Text),
-    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("DIGEST", "/fingerprint", Digest).optional(1),
     Column::new("COMPLIANCE", "", Custom(compliance)),
     Column::new("REASON", "", ReasonsOfSnapshot),
 ];
@@ -57,22 +56,18 @@ impl Environment {
         let failing = artifacts.iter().filter(|artifact| at(artifact, "/compliant") != true);
         self.common.output.print(&raw, || table(FAILING, failing))?;
         warn(&raw, "/warning");
-        let otherwise = if value.compliant { "COMPLIANT" } else { "NON-COMPLIANT" };
-        let compliance = value.compliance.as_deref().unwrap_or(otherwise);
-        let result = format!("{name} is {}", Escaped(compliance));
+        let otherwise = if value.compliant { COMPLIANT } else { NON_COMPLIANT };
+        let compliance = value.compliance.as_deref().map_or_else(|| otherwise.to_owned(), state);
+        let result = format!("{name} is {compliance}");
         // A verdict that contradicts itself does not pass.
-        if value.compliant && compliance == "COMPLIANT" {
+        if value.compliant && compliance == COMPLIANT {
             return self.common.output.conclude(&result);
         }
         Err(Failure::not_compliant(result))
     }
 }
 
-/// The compliance of an artifact as the service names it, otherwise from `compliant`.
+/// The state of an artifact.
 fn compliance(artifact: &Value) -> Cell {
-    Cell::state(at(artifact, "/compliance").as_str().unwrap_or(match at(artifact, "/compliant").as_bool() {
-        Some(true) => "COMPLIANT",
-        Some(false) => "NON-COMPLIANT",
-        None => "UNKNOWN",
-    }))
+    Cell::state(&state_of(artifact))
 }

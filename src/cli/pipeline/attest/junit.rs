@@ -109,11 +109,29 @@ enum AttestError {
     Failing(String),
 }
 
+/// An attestation that the service recorded.
+pub(super) struct Attested {
+    /// What was attested, in one line.
+    pub(super) result: String,
+    total: JunitResult,
+    passes: bool,
+}
+
 /// Maximum size of a file of user data, in bytes.
 const MAX_USER_DATA: u64 = 64 * 1024;
 
 impl Junit {
     pub(super) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let Some(Attested { result, total, passes }) = self.attest(service).await? else { return Ok(()) };
+        self.output.conclude(&result)?;
+        if self.fail_on_failures && !passes {
+            return Err(Failure::new(AttestError::Failing(summary(&total)), None, Exit::Failing));
+        }
+        Ok(())
+    }
+
+    /// Records the attestation; `None` after a dry run.
+    pub(super) async fn attest(&self, service: &ServiceOptions) -> Result<Option<Attested>, Failure> {
         let client = if self.dry_run {
             None
         } else {
@@ -125,7 +143,10 @@ impl Junit {
         let attestation = self.attestation(std::mem::take(&mut found.results), &facts, &image)?;
         warn(&attestation);
         let total = total(&attestation.own.junit_results);
-        let Some(client) = client else { return self.print(&attestation, &found, &facts) };
+        let Some(client) = client else {
+            self.print(&attestation, &found, &facts)?;
+            return Ok(None);
+        };
         self.send(&client, &attestation, &image, found.attachment.take()).await?;
         let Self { name, flow, trail, .. } = self;
         if found.decisions != Decisions::default() {
@@ -135,11 +156,7 @@ impl Junit {
         if self.output.is_data() {
             self.print(&attestation, &found, &facts)?;
         }
-        self.output.conclude(&result)?;
-        if self.fail_on_failures && !verdict::passes(&attestation.own.junit_results) {
-            return Err(Failure::new(AttestError::Failing(summary(&total)), None, Exit::Failing));
-        }
-        Ok(())
+        Ok(Some(Attested { result, total, passes: verdict::passes(&attestation.own.junit_results) }))
     }
 
     fn attach(&self) -> Attach<'_> {

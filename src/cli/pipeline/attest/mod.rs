@@ -34,4 +34,14 @@ impl Attest {
             AttestationKind::Junit(junit) => junit.run(&self.service).await,
         }
     }
+
+    /// Records the attestation, and returns what was attested instead of printing it.
+    #[cfg(feature = "service")]
+    pub(crate) async fn record(&self) -> Result<Option<String>, Failure> {
+        match &self.kind {
+            AttestationKind::Junit(junit) => {
+                Ok(junit.attest(&self.service).await?.map(|attested| attested.result))
+            }
+        }
+    }
 }

@@ -70,13 +70,12 @@ async fn agent_creates_an_environment_only_with_its_option_or_key(database: Data
     let typo = agent(ADMIN, &["--config", "c.yaml"]).await;
     let hint = "--create (`create: true` in the file of --config) creates the environment";
     typo.expect(4, &["environment stagin not found; did you mean staging?", hint]);
-    for reported in ["prod: 11 artifacts reported, new snapshot", "new: 11 artifacts reported, new snapshot"]
-    {
+    for reported in ["prod: 11 pods reported, new snapshot", "new: 11 pods reported, new snapshot"] {
         assert!(typo.stderr.contains(reported), "{typo:#?}");
     }
-    agent(ADMIN, &["--environment", "prdo", "--create"]).await.expect(0, &["prdo: 11 artifacts reported"]);
-    agent(ADMIN, &["--config", "c.yaml", "--create"]).await.expect(0, &["stagin: 11 artifacts reported"]);
-    agent(REPORTER, &prdo).await.expect(0, &["prdo: 11 artifacts reported, unchanged"]);
+    agent(ADMIN, &["--environment", "prdo", "--create"]).await.expect(0, &["prdo: 11 pods reported"]);
+    agent(ADMIN, &["--config", "c.yaml", "--create"]).await.expect(0, &["stagin: 11 pods reported"]);
+    agent(REPORTER, &prdo).await.expect(0, &["prdo: 11 pods reported, unchanged"]);
 }
 
 crate::service::on_both!(report_creates_an_environment_only_if_asked_and_permitted);

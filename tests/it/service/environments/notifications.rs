@@ -265,7 +265,7 @@ async fn unresponsive_target_does_not_delay_others(database: Database) {
     let reason = "environment:prod v1: unit of the flow cart is missing";
     let line = format!("&lt;!here&gt;:1 {}: {reason}", &digest('a')[..12]);
     let text = format!(
-        "```\nprod (acme) is not compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```\n{}/ui/acme/environments/prod",
+        "```\nprod (acme) is non-compliant: 1 artifact\n{line}\nsnapshot 1; caused by a report by reporter\n```\n{}/ui/acme/environments/prod",
         service.base
     );
     assert_eq!(body["text"], text);

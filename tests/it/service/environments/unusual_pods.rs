@@ -93,9 +93,9 @@ async fn unusual_pods_do_not_prevent_the_report(database: Database) {
     });
     let (alone, together) = outcomes.await.unwrap();
     for outcome in &alone {
-        outcome.expect(0, &["prod: 1 artifact reported"]);
+        outcome.expect(0, &["prod: 1 pod reported"]);
     }
-    together.expect(0, &[&format!("prod: {} artifacts reported", alone.len()), "1 pod unreadable"]);
+    together.expect(0, &[&format!("prod: {} pods reported", alone.len()), "1 pod unreadable"]);
     let stored = service.database.rows("SELECT DISTINCT pod FROM pod_runs").await;
     assert_eq!(stored.len(), alone.len(), "{stored:?}");
 }

@@ -60,7 +60,7 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
     put(&service, ADMIN, "rules", "provenance: {required: false}").await.expect(200);
     run(&service, "prod", "ab").await;
     let mut policies = Vec::new();
-    for (number, expression, compliance) in [(1, "prod#1", "COMPLIANT"), (2, "prod", "NON-COMPLIANT")] {
+    for (number, expression, compliance) in [(1, "prod#1", "compliant"), (2, "prod", "non-compliant")] {
         let file = folder.path().join("statement");
         _ = std::fs::remove_file(&file);
         let line = format!("export {expression} --output-file {}", file.display());
@@ -94,8 +94,8 @@ async fn statement_has_what_ran_with_verdicts_and_the_policies_of_that_time(data
         table.expect(0, &[]).stdout,
         "\
 ARTIFACT     DIGEST        FLOW  COMMIT   COMPLIANCE     PODS  REASONS
-shop/cart:a  aaaaaaaaaaaa  cart  4444444  COMPLIANT      1     -
-shop/cart:b  bbbbbbbbbbbb  -     -        NON-COMPLIANT  1     environment:prod v1: unit of the flow cart is missing
+shop/cart:a  aaaaaaaaaaaa  cart  4444444  compliant      1     -
+shop/cart:b  bbbbbbbbbbbb  -     -        non-compliant  1     environment:prod v1: unit of the flow cart is missing
 "
     );
 }
