@@ -231,7 +231,10 @@ fn kubectl_conventions_in_kubeconfigs_are_supported() {
     assert_ne!(config, unset);
     let program = || once().args(DRY).file("config", &config).file("unset", &unset);
     program().env("KUBECONFIG", "unset:config").run().expect(0, &["20 pods"]);
-    program().env("KUBECONFIG", "unset").run().expect(2, &["no current-context"]);
+    program()
+        .env("KUBECONFIG", "unset")
+        .run()
+        .expect(2, &["has no current-context: set --context to \"test\""]);
     program().file(".kube/config", &config).env("KUBECONFIG", ":").run().expect(0, &["20 pods"]);
 
     let with_file = config.replace(r#""user":{}"#, r#""user":{"tokenFile":"token"}"#);

@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 use crate::engine::not_found;
 use crate::http::problem::Problem;
 use crate::site::Site;
-use model::{EnvironmentName, EnvironmentSnapshot, Fingerprint, SnapshotExpression, Timestamp};
+use model::{EnvironmentName, EnvironmentSnapshot, Fingerprint, SnapshotExpression, Timestamp, pluralize};
 use rules::compliance::Compliance;
 use rules::environment_status::Verdict;
 use rules::history_coverage::HistoryCoverage;
@@ -115,19 +115,21 @@ fn unavailable(
         return format!("environment \"{name}\" has no snapshot: it was never reported");
     }
     let asked = match expression {
-        SnapshotExpression::Behind(count) => {
-            format!("{expression} is number {number}: {count} before {last}")
-        }
+        SnapshotExpression::Behind(_) if number > 0 => format!("{expression} (#{number})"),
         expression => expression.to_string(),
     };
-    let first = available.first.unwrap_or_default();
+    let first = available.first.unwrap_or(1);
     let removed = available.horizon_at.filter(|_| (1..first).contains(&number));
     match removed {
         Some(horizon) => format!(
             "snapshot {asked} of environment \"{name}\" was removed by retention, like all data that ended before \
              {horizon}; the first available is {first} of {last}"
         ),
-        None => format!("snapshot {asked} of environment \"{name}\" not found: it has {last} snapshots"),
+        None => {
+            let count = pluralize((last - first + 1).unsigned_abs(), "snapshot");
+            let numbers = if first == last { format!("#{last}") } else { format!("#{first} to #{last}") };
+            format!("snapshot {asked} of environment \"{name}\" not found: it has {count}, {numbers}")
+        }
     }
 }
 

@@ -108,8 +108,8 @@ async fn snapshot_is_found_by_number_distance_and_time(database: Database) {
     assert_eq!(second["artifacts"][1]["git_commit"], json!(null));
 
     for (path, status, message) in [
-        ("prod/4", 404, "snapshot #4 of environment \"prod\" not found: it has 3 snapshots"),
-        ("prod/~9", 404, "snapshot ~9 is number -6: 9 before 3"),
+        ("prod/4", 404, "snapshot #4 of environment \"prod\" not found: it has 3 snapshots, #1 to #3"),
+        ("prod/~9", 404, "snapshot ~9 of environment \"prod\" not found: it has 3 snapshots, #1 to #3"),
         ("prod/@2020-01-01", 404, "No data: the first report was received at"),
         ("prod/@2999-01-01", 404, "in the future"),
         ("nowhere/-1", 404, "environment nowhere not found"),

@@ -9,7 +9,7 @@ pub(in crate::cluster) mod insecure;
 pub(in crate::cluster) mod pem;
 pub(in crate::cluster) mod secrets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ pub(in crate::cluster) enum KubeconfigError {
     Syntax(PathBuf, Option<Box<serde_saphyr::Location>>),
     #[error("no cluster in {0}; is it empty?")]
     Empty(String),
-    #[error("it has no current-context; set --context")]
-    NoCurrentContext,
-    #[error("it has no context \"{}\"", Escaped(.0))]
-    NoContext(String),
+    #[error("{files} has no current-context: set --context to {known}")]
+    NoCurrentContext { files: String, known: String },
+    #[error("{files} has no context \"{}\": expected {known}", Escaped(.name))]
+    NoContext { files: String, name: String, known: String },
     #[error("it has no cluster \"{}\", which its context names", Escaped(.0))]
     NoCluster(String),
     #[error("in its exec, {0}")]
@@ -333,18 +333,25 @@ pub(in crate::cluster) fn select(
     context: Option<&str>,
 ) -> Result<Selected, KubeconfigError> {
     let documents: Vec<_> = files.iter().map(|file| read(file)).collect::<Result<_, _>>()?;
+    let files = || files.iter().map(|file| quoted(file)).collect::<Vec<_>>().join(", ");
     if documents.iter().all(|document| document.clusters.is_empty()) {
-        let files: Vec<_> = files.iter().map(|file| quoted(file)).collect();
-        return Err(KubeconfigError::Empty(files.join(", ")));
+        return Err(KubeconfigError::Empty(files()));
     }
+    let known = || one_of(documents.iter().flat_map(|document| &document.contexts));
     let current = || documents.iter().find_map(|document| document.current_context.get());
-    let context = context.or_else(current).ok_or(KubeconfigError::NoCurrentContext)?;
+    let context = context
+        .or_else(current)
+        .ok_or_else(|| KubeconfigError::NoCurrentContext { files: files(), known: known() })?;
     let Context { cluster, user } = documents
         .iter()
         .flat_map(|document| &document.contexts)
         .find(|named| named.name.get() == Some(context))
         .map(|named| &named.context)
-        .ok_or_else(|| KubeconfigError::NoContext(context.to_owned()))?;
+        .ok_or_else(|| KubeconfigError::NoContext {
+            files: files(),
+            name: context.to_owned(),
+            known: known(),
+        })?;
     let cluster_name = cluster.get().unwrap_or_default();
     let cluster = documents
         .iter()
@@ -355,6 +362,17 @@ pub(in crate::cluster) fn select(
     let users = documents.iter().flat_map(|document| &document.users);
     let user = users.into_iter().find(|named| named.name.get() == user.get()).map(|named| named.user.clone());
     Ok(Selected { cluster, user: user.unwrap_or_default() })
+}
+
+/// Lists contexts in a message.
+fn one_of<'a>(contexts: impl Iterator<Item = &'a NamedContext>) -> String {
+    let names: BTreeSet<_> = contexts.filter_map(|context| context.name.get()).collect();
+    let names: Vec<_> = names.into_iter().map(|name| format!("\"{}\"", Escaped(name))).collect();
+    match &*names {
+        [] => "a context, but it has none".to_owned(),
+        [only] => only.clone(),
+        several => format!("one of {}", several.join(", ")),
+    }
 }
 
 /// Reads a file, in which paths are relative to its folder.
@@ -500,6 +518,42 @@ current-context: x
         let selected = select(&[&file], None).unwrap();
         assert_eq!(selected.cluster.server.get(), Some("s"));
         assert!(selected.user.exec.is_some());
+    }
+
+    #[test]
+    fn unknown_context_lists_the_contexts_and_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let first = file("first", "clusters: [{name: c}]\ncontexts: [{name: prod-eu}, {name: dev}]");
+        let second = file("second", "contexts: [{name: dev}, {name: \"\\e[1m\"}]");
+        let none = file("none", "clusters: [{name: c}]");
+        let [one, two, empty] = [&first, &second, &none].map(|path| quoted(path));
+        for (files, context, expected) in [
+            (
+                &[&*first][..],
+                Some("prod"),
+                format!(r#"{one} has no context "prod": expected one of "dev", "prod-eu""#),
+            ),
+            (
+                &[&first, &second],
+                None,
+                format!(
+                    r#"{one}, {two} has no current-context: set --context to one of "\u{{1b}}[1m", "dev", "prod-eu""#
+                ),
+            ),
+            (
+                &[&none],
+                Some("a"),
+                format!(r#"{empty} has no context "a": expected a context, but it has none"#),
+            ),
+        ] {
+            let error = select(files, context).err().unwrap();
+            assert_eq!(error.to_string(), expected);
+        }
     }
 
     #[test]
