@@ -12,9 +12,11 @@ use crate::cli::values::non_empty;
 use client::{BaseUrl, PlainHttp, TokenSource};
 use model::{InvalidName, OrganizationName};
 
+pub(super) const HEADING: &str = "Compliance service";
+
 /// Options of every command that calls the service, and of its subcommands.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Compliance service")]
+#[command(next_help_heading = HEADING)]
 pub(crate) struct ServiceOptions {
     /// URL of the service, without /api/v2
     #[arg(long, global = true, value_name = "URL", env = "SUPERCARGO_BASE_URL")]

@@ -44,6 +44,12 @@ impl Failure {
         Self { error: Box::new(error), hint: None, exit: Exit::Usage }
     }
 
+    /// The cluster is unreachable or denies access.
+    pub(crate) fn cluster(error: agent::cluster::Error) -> Self {
+        let hint = error.hint();
+        Self::new(error, hint, Exit::Cluster)
+    }
+
     pub(crate) fn unexpected(error: impl Error + 'static) -> Self {
         Self::new(error, None, Exit::Unexpected)
     }

@@ -61,8 +61,7 @@ Exit codes: 0 success, 1 unexpected error, 2 invalid usage, 3 not authorized,
 const OPTIONS: &str = "  \
   -v, --verbose              Log more: -vv also of libraries, -vvv everything
       --log-format <FORMAT>  Log as text or json [env: SUPERCARGO_LOG_FORMAT]
-  -h, --help                 Print help
-  -V, --version              Print version";
+  -h, --help, -V, --version  Print help, or the version";
 
 /// A section of the manual page.
 const EXIT_CODES: &str = "\
@@ -89,7 +88,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Cluster", &["agent"]),
     ("Pipeline", &["attest", "wait", "assert", "approve", "approval"]),
     ("Read", &["list", "get", "diff", "search", "download", "export", "verify"]),
-    ("Service", &["serve", "policy", "token", "repository", "action", "log"]),
+    ("Service", &["serve", "issuer", "policy", "token", "repository", "action", "log"]),
     ("More", &["demo", "completions", "man"]),
 ];
 
@@ -103,7 +102,7 @@ enum Command {
     Get(read::Get),
     /// Compare two snapshots
     Diff(read::Diff),
-    /// Search artifacts by the start of a commit hash or digest
+    /// Search by a commit, a digest, or a part of a name
     Search(read::Search),
     /// Save the file that is attached to an attestation
     Download(read::Download),
@@ -123,6 +122,8 @@ enum Command {
     Approval(pipeline::approval::Approval),
     /// Show what a policy would change
     Policy(service::policy::Policy),
+    /// Print what the bootstrap file needs to trust a cluster
+    Issuer(service::issuer::Issuer),
     /// Create, list and revoke tokens
     Token(service::token::Token),
     /// Close or reopen a repository
@@ -152,8 +153,10 @@ pub enum Threads {
     Many,
 }
 
+const LOGGING: &str = "Logging (to stderr)";
+
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Logging (to stderr)")]
+#[command(next_help_heading = LOGGING)]
 struct Logging {
     /// Log more: -vv also of libraries, -vvv everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
@@ -174,7 +177,7 @@ impl Cli {
     /// Parses the arguments of the process. Exits after `--help` and `--version`, and on a usage error.
     #[must_use]
     pub fn from_args() -> Self {
-        let mut command = grouped(with_variables(Self::command()));
+        let mut command = grouped(with_short_help(with_variables(Self::command())));
         let matches = command.try_get_matches_from_mut(std::env::args_os());
         let cli = matches
             .and_then(|matches| Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command)));
@@ -226,6 +229,7 @@ impl Cli {
                 Command::Approve(approve) => approve.run().await?,
                 Command::Approval(approval) => approval.run().await?,
                 Command::Policy(policy) => policy.run().await?,
+                Command::Issuer(issuer) => issuer.run().await?,
                 Command::Token(token) => token.run().await?,
                 Command::Repository(repository) => repository.run().await?,
                 Command::Action(action) => action.run().await?,
@@ -307,6 +311,36 @@ fn grouped(mut command: clap::Command) -> clap::Command {
         .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{after-help}}"))
 }
 
+/// With `-h`, a command shows its own options, and a line about those that it shares with others. `--help` shows all.
+fn with_short_help(command: clap::Command) -> clap::Command {
+    command.mut_args(hide_if_shared).mut_subcommands(|command| {
+        let calls_service =
+            command.get_arguments().any(|arg| arg.get_help_heading() == Some(connection::HEADING));
+        let shared = if calls_service {
+            "Options of the service (--base-url, --org, --token-file, …) and of logs: --help"
+        } else {
+            "Options of logs: --help"
+        };
+        with_shared_options(command, shared)
+    })
+}
+
+/// `shared` names the options that the command shares with others.
+fn with_shared_options(command: clap::Command, shared: &'static str) -> clap::Command {
+    let long = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let short = format!("{shared}\n\n{long}");
+    command
+        .mut_args(hide_if_shared)
+        .after_help(short.trim_end().to_owned())
+        .after_long_help(long)
+        .mut_subcommands(|command| with_shared_options(command, shared))
+}
+
+fn hide_if_shared(arg: Arg) -> Arg {
+    let is_shared = matches!(arg.get_help_heading(), Some(connection::HEADING | LOGGING));
+    arg.hide_short_help(is_shared)
+}
+
 /// Treats an empty variable as unset, because charts and pipelines set variables to "". Hides the values of variables in
 /// the help.
 fn with_variables(command: clap::Command) -> clap::Command {
@@ -363,6 +397,37 @@ mod tests {
         assert!(grouped.iter().copied().eq(&all), "{grouped:?} {all:?}");
         let help = command.try_get_matches_from_mut(["supercargo", "--help"]).unwrap_err().to_string();
         assert!(help.lines().count() <= 40 && help.lines().all(|line| line.len() <= 80), "{help}");
+    }
+
+    #[test]
+    fn short_help_shows_own_options_first_and_fits_a_terminal() {
+        let mut command = with_short_help(Cli::command()).term_width(80);
+        command.build();
+        let inner = |command: &clap::Command| -> Vec<_> {
+            command.get_subcommands().filter(|inner| inner.get_name() != "help").cloned().collect()
+        };
+        let mut commands = inner(&command);
+        while let Some(command) = commands.pop() {
+            commands.extend(inner(&command));
+            let mut command = command.term_width(80);
+            let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+            let shared = short.lines().filter(|line| line.starts_with("Options of ")).count();
+            assert_eq!(shared, 1, "{short}");
+            for heading in [connection::HEADING, LOGGING] {
+                assert!(!short.contains(&format!("{heading}:")), "{short}");
+            }
+            assert!(!short.contains("--ca-file") && !long.contains("Options of "), "{short}{long}");
+            // Usage is one line.
+            let is_long = |line: &&str| line.chars().count() > 80 && !line.starts_with("Usage: ");
+            assert_eq!(short.lines().find(is_long), None, "{short}");
+        }
+        let help = |option| {
+            let command = with_short_help(Cli::command());
+            command.try_get_matches_from(["supercargo", "wait", option]).unwrap_err().to_string()
+        };
+        let (short, long) = (help("-h"), help("--help"));
+        assert!(short.contains("  --environment <NAME>") && !short.contains("--log-format"), "{short}");
+        assert!(long.contains("--base-url <URL>") && long.contains("--log-format <FORMAT>"), "{long}");
     }
 
     #[test]

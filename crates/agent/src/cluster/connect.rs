@@ -1,6 +1,6 @@
 //! Sends GET requests to an API server, with timeouts that kube does not have.
 //!
-//! Called by `list`, `watch` and `namespace`. Asks `credentials` for the credential of each request,
+//! Called by `list`, `watch`, `namespace` and `issuer`. Asks `credentials` for the credential of each request,
 //! translates failures to [`Error`] and redacts credentials.
 
 use std::sync::Arc;
@@ -175,6 +175,24 @@ impl Cluster {
         let _ = read.await;
         let message = status::message(encoding, &start, |text| self.without_secrets(text));
         Err(Error::Answered { message, request, status, retry_after })
+    }
+
+    /// Sends a GET request and reads the response, which may be cut off after `max_bytes`.
+    pub(super) async fn read(
+        &self,
+        request: &ClusterRequest,
+        path: &str,
+        accept: &'static str,
+        max_bytes: usize,
+    ) -> Result<(Encoding, Vec<u8>), Error> {
+        let mut response = self.get(request.clone(), path, accept).await?;
+        let mut body = Vec::new();
+        while body.len() < max_bytes
+            && let Some(frame) = self.frame(request, &mut response.body, self.timeouts.frame).await?
+        {
+            body.extend_from_slice(&frame);
+        }
+        Ok((response.encoding, body))
     }
 
     /// Reads the next bytes of a body within a time; `None` at its end.

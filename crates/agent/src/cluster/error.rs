@@ -31,6 +31,7 @@ pub(super) enum Permission {
     ListNamespaces,
     WatchNamespaces,
     GetNamespace(String),
+    ReadIssuer,
 }
 
 pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -141,6 +142,7 @@ impl Permission {
             Self::GetNamespace(namespace) => {
                 format!("grant \"get\" on \"namespaces\" with a Role in namespace \"{namespace}\"")
             }
+            Self::ReadIssuer => "bind the ClusterRole system:service-account-issuer-discovery".to_owned(),
         }
     }
 }
@@ -155,6 +157,7 @@ impl fmt::Display for ClusterRequest {
             Permission::ListNamespaces => write!(f, "list namespaces")?,
             Permission::WatchNamespaces => write!(f, "watch namespaces")?,
             Permission::GetNamespace(name) => write!(f, "get namespace \"{name}\"")?,
+            Permission::ReadIssuer => write!(f, "read the issuer of the cluster")?,
         }
         write!(f, ": GET {}", self.url)
     }

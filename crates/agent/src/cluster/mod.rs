@@ -13,6 +13,7 @@ mod events;
 mod file;
 #[doc(hidden)]
 pub mod fuzzing;
+mod issuer;
 mod kubeconfig;
 mod list;
 mod messages;
@@ -32,5 +33,6 @@ pub use connect::{Cluster, ClusterTimeouts};
 pub use error::Error;
 pub use event::{EventType, WatchEvent};
 pub use file::{FileError, PodsFile};
+pub use issuer::{ClusterIssuer, PublicKey};
 pub use kubeconfig::insecure::{Insecure, OnInsecure};
 pub use unreadable::{PodName, Unreadable};

@@ -60,14 +60,8 @@ impl Cluster {
     async fn get_namespace(&self, name: &str) -> Result<(ClusterRequest, Encoding, Vec<u8>), Error> {
         let path = format!("/api/v1/namespaces/{name}");
         let request = self.request(&path, Permission::GetNamespace(name.to_owned()));
-        let mut response = self.get(request.clone(), &path, ACCEPT).await?;
-        let mut body = Vec::new();
-        while body.len() < MAX_BYTES
-            && let Some(frame) = self.frame(&request, &mut response.body, self.timeouts().frame).await?
-        {
-            body.extend_from_slice(&frame);
-        }
-        Ok((request, response.encoding, body))
+        let (encoding, body) = self.read(&request, &path, ACCEPT, MAX_BYTES).await?;
+        Ok((request, encoding, body))
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<
             }
         }
         for issuer in &organization.issuers {
-            let keys = issuer.jwks.as_ref().and_then(|jwks| KeySet::parse(jwks.keys.as_bytes()).ok());
+            let keys = issuer.jwks.as_ref().and_then(|jwks| KeySet::parse(jwks.text.as_bytes()).ok());
             let problems = keys.iter().flat_map(KeySet::problems);
             let what = format!("issuer {} of {}", issuer.name, organization.name);
             warnings.extend(problems.map(|problem| format!("{what}: {problem}")));

@@ -58,7 +58,7 @@ fn stored(declared: &file::Issuer) -> Result<Issuer, Error> {
         name: declared.name.clone(),
         url: declared.url.clone(),
         audience: declared.audience.clone().ok_or_else(|| unresolved("the audience of an issuer"))?,
-        jwks: declared.jwks.as_ref().map(|jwks| jwks.keys.clone()),
+        jwks: declared.jwks.as_ref().map(|jwks| jwks.text.clone()),
         sign_in,
         rules: declared.rules.clone(),
     })

@@ -43,7 +43,8 @@ pub(super) struct Artifact {
 const EXAMPLES: &str = "\
 Examples:
   Check whether an image may run in production; exit with 10 if it may not:
-    supercargo assert artifact --environment prod --require-policy --fingerprint \\
+    supercargo assert artifact --environment prod --require-policy \\
+      --fingerprint \\
       sha256:7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d
   Add the reasons to the summary of a GitHub job:
     supercargo assert artifact --environment prod --fingerprint-file digests \\

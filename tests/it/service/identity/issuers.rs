@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 use service::{Clock, Limits};
 
 use crate::documents::blocks::{Block, blocks};
+use crate::fake::kube::{User, kubeconfig};
 use crate::fake::{Reply, Server};
-use crate::program::once;
+use crate::program::{once, supercargo};
 use crate::service::report;
 use crate::service::support::browser::{Browser, assert_contains};
 use crate::service::support::test_service::{Options, bootstrap, eventually};
@@ -673,6 +674,78 @@ async fn documented_projected_token_reports_its_environment(database: Database) 
     outcome.expect(0, &["prod: ", "new snapshot"]);
 }
 
+async fn printed_issuer_of_a_context_trusts_a_projected_token(database: Database) {
+    const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+    let key = Key::rsa("cluster");
+    // An API server never publishes it.
+    let mut jwk = key.jwk();
+    jwk.as_object_mut()
+        .unwrap()
+        .extend([("d".to_owned(), json!("private")), ("alg".to_owned(), json!("RS256"))]);
+    let keys = json!({"keys": [jwk]}).to_string();
+    let api = Server::start(move |request| match request.path.as_str() {
+        "/.well-known/openid-configuration" => Reply::json(
+            200,
+            json!({"issuer": ISSUER, "jwks_uri": "https://10.0.0.1/openid/v1/jwks"}).to_string(),
+        ),
+        "/openid/v1/jwks" => Reply::json(200, keys.clone()).with("content-type", "application/jwk-set+json"),
+        _ => Reply::text(404, ""),
+    });
+    let config = kubeconfig(&api.url(), None, &User::Token("t0ken"))
+        .replace("\"test\"", "\"arn:aws:eks:eu:1:cluster/prod\"");
+    let print = move |more: &str| {
+        let program = supercargo().file("config", &config).env("KUBECONFIG", "config");
+        let program = program.args(["issuer", "from-context", "arn:aws:eks:eu:1:cluster/prod"]);
+        let program = program.args(more.split(' ').filter(|word| !word.is_empty()));
+        tokio::task::spawn_blocking(|| program.run())
+    };
+    let printed = print("--create").await.unwrap().expect(0, &[]).stdout.clone();
+    assert!(!printed.contains("private"), "{printed}");
+    let file = bootstrap(1, &format!("    issuers:\n{printed}"));
+    let (service, clock) = start_with(database, file, Vec::new()).await;
+    let token = |claims: &Value| key.sign("RS256", json!({"typ": null}), claims);
+    let claims = claims(ISSUER, &clock);
+    assert!(is_accepted(&service, &token(&claims)).await);
+    let reporter = "SELECT reported_by FROM snapshots";
+    assert_eq!(service.database.rows(reporter).await, [format!("prod/{AGENT}")]);
+    let other = with(&claims, json!({"sub": "system:serviceaccount:default:supercargo"}));
+    assert_eq!(send(&service, &token(&other)).await.0, 401);
+
+    let options = "--name eu --environment a,b --audience https://x --namespace agents --service-account agent --without-keys";
+    assert_eq!(
+        print(options).await.unwrap().expect(0, &[]).stdout,
+        format!(
+            "      - name: \"eu\"
+        issuer: \"{ISSUER}\"
+        audience: \"https://x\"
+        rules:
+          - claims: {{sub: \"system:serviceaccount:agents:agent\"}}
+            role: report
+            environments: [\"a\",\"b\"]
+"
+        )
+    );
+    // Nothing is printed after a failure, so that a loop appends only entries.
+    for (replies, code, texts) in [
+        (
+            r#"{"message": "forbidden"}"#,
+            403,
+            &["bind the ClusterRole system:service-account-issuer-discovery"][..],
+        ),
+        (r#"{"issuer": 7}"#, 200, &["/.well-known/openid-configuration", "unexpected response"]),
+        (r#"{"issuer": "https://x", "keys": []}"#, 200, &["/openid/v1/jwks", "expected a key"]),
+    ] {
+        let api = Server::start(move |_| Reply::json(code, replies));
+        let program = supercargo().file("config", kubeconfig(&api.url(), None, &User::Anonymous));
+        let program = program.env("KUBECONFIG", "config").args(["issuer", "from-context", "test"]);
+        let outcome = tokio::task::spawn_blocking(|| program.run()).await.unwrap();
+        assert_eq!(outcome.expect(8, texts).stdout, "");
+    }
+    let program = supercargo().args(["issuer", "from-context", "cluster/"]);
+    let outcome = tokio::task::spawn_blocking(|| program.run()).await.unwrap();
+    outcome.expect(2, &["the context \"cluster/\" is no name of an issuer: set --name"]);
+}
+
 async fn first_matching_rule_gives_the_permissions(database: Database) {
     let key = Key::ec("k");
     let issuer = Issuer::start(&[&key]);
@@ -813,6 +886,7 @@ crate::service::on_both!(
 
 crate::service::on_sqlite!(
     documented_projected_token_reports_its_environment,
+    printed_issuer_of_a_context_trusts_a_projected_token,
     token_with_each_algorithm_is_accepted,
     key_is_accepted_in_each_form_that_issuers_write,
     documented_rules_accept_both_subjects_of_github,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::json;
 use url::Url;
 
 use crate::bootstrap::resolve::secret::{self, Found, read_text};
@@ -37,7 +38,7 @@ pub(crate) fn resolve(
     }
     let mut seen = BTreeMap::new();
     for (n, issuer) in issuers.iter().enumerate() {
-        let keys = issuer.jwks.as_ref().map(|jwks| &jwks.keys);
+        let keys = issuer.jwks.as_ref().map(|jwks| &jwks.text);
         if let Some(other) = seen.insert((&issuer.url, &issuer.audience, keys), &issuer.name) {
             let why = format!("same issuer, audience and keys as {other}: add the rules to that issuer");
             return Err((format!("{place}[{n}].issuer"), why));
@@ -83,7 +84,7 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
         return invalid("rules", "expected at least one rule");
     }
     if let Some(jwks) = jwks {
-        read_keys(jwks, path).map_err(|why| ("jwks.file".to_owned(), why))?;
+        read_keys(jwks, path)?;
     }
     for (n, rule) in rules.iter().enumerate() {
         let claims = &rule.claims;
@@ -99,12 +100,21 @@ fn resolve_issuer(issuer: &mut Issuer, path: &Path) -> Result<(), InvalidValue> 
     Ok(())
 }
 
-fn read_keys(jwks: &mut Jwks, path: &Path) -> Result<(), String> {
-    let Found { content, place } = read_text(MAX_KEYS, &jwks.file, path)?;
-    KeySet::parse(content.as_bytes()).map_err(|error| format!("{place}: {}", describe(&error)))?;
+fn read_keys(jwks: &mut Jwks, path: &Path) -> Result<(), InvalidValue> {
+    let (key, (content, place)) = match (&jwks.file, &jwks.keys) {
+        (Some(file), None) => {
+            let Found { content, place } =
+                read_text(MAX_KEYS, file, path).map_err(|why| ("jwks.file".to_owned(), why))?;
+            ("jwks.file", (content, format!("{place}: ")))
+        }
+        (None, Some(keys)) => ("jwks.keys", (json!({ "keys": keys }).to_string(), String::new())),
+        _ => return Err(("jwks".to_owned(), "expected either file or keys".to_owned())),
+    };
+    let invalid = |why: String| (key.to_owned(), format!("{place}{why}"));
+    KeySet::parse(content.as_bytes()).map_err(|error| invalid(describe(&error)))?;
     if KeySet::has_private_keys(content.as_bytes()) {
-        return Err(format!("{place}: expected public keys only, got a private key"));
+        return Err(invalid("expected public keys only, got a private key".to_owned()));
     }
-    jwks.keys = content;
+    jwks.text = content;
     Ok(())
 }

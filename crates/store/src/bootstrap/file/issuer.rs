@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::bootstrap::file::Span;
 use crate::bootstrap::file::action::Reference;
@@ -50,13 +51,17 @@ pub struct SignIn {
     pub max_age: Option<Span>,
 }
 
-/// Keys of an issuer.
+/// Keys of an issuer: a JSON Web Key Set (RFC 7517), or the file with one.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Jwks {
     /// Path of a JSON Web Key Set, relative to the bootstrap file.
-    pub file: PathBuf,
-    /// The content of the file.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// JSON Web Keys, as `supercargo issuer from-context` prints them.
+    #[serde(default)]
+    pub keys: Option<Vec<Map<String, Value>>>,
+    /// The key set.
     #[serde(skip)]
-    pub keys: String,
+    pub text: String,
 }
