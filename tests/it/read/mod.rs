@@ -479,10 +479,7 @@ fn not_found_hint_names_the_missing_object() {
             "`supercargo list flows` lists the flows of the organization \"acme\"; some services",
         ),
         ("list actions", "check the base URL http://127.0.0.1"),
-        (
-            "get action 1",
-            "check the number and the organization \"acme\"; `supercargo list actions` lists",
-        ),
+        ("get action 1", "check the number and the organization \"acme\"; `supercargo list actions` lists"),
         ("get approval cart 7", "check the approval 7 of the flow \"cart\" and the organization \"acme\"\n"),
         (
             "get live-artifacts acme/typo",
