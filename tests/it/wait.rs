@@ -110,9 +110,12 @@ fn wait_timeout_names_missing_artifacts_and_environments() {
 
 #[test]
 fn unknown_environment_fails_at_once_unless_it_runs_an_artifact() {
-    let server = Server::start(|request| match is_list_of_environments(request) {
-        true => Reply::json(200, r#"[{"name": "dev", "type": "K8S"}, {"name": "prod"}]"#),
-        false => Reply::json(200, live(&[('a', "new")])),
+    let server = Server::start(|request| {
+        if is_list_of_environments(request) {
+            Reply::json(200, r#"[{"name": "dev", "type": "K8S"}, {"name": "prod"}]"#)
+        } else {
+            Reply::json(200, live(&[('a', "new")]))
+        }
     });
     for gone in ["", "--gone "] {
         let outcome = run(&server, &format!("{gone}--fingerprint TWO --environment new,prd"));
@@ -125,9 +128,8 @@ fn unknown_environment_fails_at_once_unless_it_runs_an_artifact() {
     run(&server, "--fingerprint ONE --environment new").expect_result(&["1 artifact runs in new"]);
     assert!(!server.requests().iter().any(is_list_of_environments));
     // Without an answer it is not known whether the environment exists.
-    let server = Server::start(|request| match is_list_of_environments(request) {
-        true => Reply::text(503, "busy"),
-        false => Reply::json(200, live(&[])),
+    let server = Server::start(|request| {
+        if is_list_of_environments(request) { Reply::text(503, "busy") } else { Reply::json(200, live(&[])) }
     });
     run(&server, "--gone --fingerprint ONE --environment prod --timeout 1s").expect(6, &["503"]);
 }

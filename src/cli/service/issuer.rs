@@ -103,13 +103,12 @@ impl FromContext {
         let named: Vec<_> = self.environment.iter().map(|environment| json!(environment)).collect();
         let environments = json!(if named.is_empty() { own } else { &named });
         let subject = json!(format!("system:serviceaccount:{}:{}", self.namespace, self.service_account));
-        let keys: String = match self.without_keys {
-            true => String::new(),
-            false => {
-                let keys = issuer.keys.iter().map(|key| format!("            - {}\n", json!(key)));
-                std::iter::once("        jwks:\n          keys:\n".to_owned()).chain(keys).collect()
-            }
-        };
+        let mut keys = String::new();
+        if !self.without_keys {
+            let listed = issuer.keys.iter().map(|key| format!("            - {}\n", json!(key)));
+            keys.push_str("        jwks:\n          keys:\n");
+            keys.extend(listed);
+        }
         let create = if self.create { "            create: true\n" } else { "" };
         format!(
             "      - name: {name}

@@ -1,4 +1,4 @@
-//! Reads the issuer of the tokens of service accounts: OpenID Connect Discovery 1.0 and JSON Web Keys (RFC 7517), which each
+//! Reads the issuer of the tokens of service accounts: `OpenID` Connect Discovery 1.0 and JSON Web Keys (RFC 7517), which each
 //! API server publishes.
 
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ struct KeySet {
 }
 
 impl Cluster {
-    /// Reads the issuer and its keys. Requires the ClusterRole `system:service-account-issuer-discovery`.
+    /// Reads the issuer and its keys. Requires the `ClusterRole` `system:service-account-issuer-discovery`.
     ///
     /// # Errors
     ///

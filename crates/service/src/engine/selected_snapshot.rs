@@ -120,17 +120,15 @@ fn unavailable(
     };
     let first = available.first.unwrap_or(1);
     let removed = available.horizon_at.filter(|_| (1..first).contains(&number));
-    match removed {
-        Some(horizon) => format!(
+    if let Some(horizon) = removed {
+        return format!(
             "snapshot {asked} of environment \"{name}\" was removed by retention, like all data that ended before \
              {horizon}; the first available is {first} of {last}"
-        ),
-        None => {
-            let count = pluralize((last - first + 1).unsigned_abs(), "snapshot");
-            let numbers = if first == last { format!("#{last}") } else { format!("#{first} to #{last}") };
-            format!("snapshot {asked} of environment \"{name}\" not found: it has {count}, {numbers}")
-        }
+        );
     }
+    let count = pluralize((last - first + 1).unsigned_abs(), "snapshot");
+    let numbers = if first == last { format!("#{last}") } else { format!("#{first} to #{last}") };
+    format!("snapshot {asked} of environment \"{name}\" not found: it has {count}, {numbers}")
 }
 
 impl SelectedSnapshot {

@@ -205,13 +205,7 @@ pub(crate) async fn assert_artifact(
         return Err(Problem::field(POLICY, &format!("expected at most {MAX_POLICIES} policies")));
     }
     for name in names {
-        let name: PolicyName = Problem::parse(POLICY, name)?;
-        let Some(policy) = site.policies.current(&mut transaction, &organization, name.as_str()).await?
-        else {
-            let unknown = not_found::unknown_policy(&mut transaction, &organization, name.as_str()).await?;
-            return Err(Problem::field(POLICY, &unknown));
-        };
-        policies.push(policy);
+        policies.push(named_policy(&site, &mut transaction, &organization, name).await?);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
     let mut evidence = evidence::read(&mut transaction, &organization, &wanted, &needs).await?;
@@ -295,6 +289,20 @@ pub(crate) async fn assert_artifact(
         compliance_status,
     };
     Ok(axum::Json(assertion).into_response())
+}
+
+async fn named_policy(
+    site: &Site,
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+) -> Result<Arc<Policy>, Problem> {
+    let name: PolicyName = Problem::parse(POLICY, name)?;
+    if let Some(policy) = site.policies.current(transaction, organization, name.as_str()).await? {
+        return Ok(policy);
+    }
+    let unknown = not_found::unknown_policy(transaction, organization, name.as_str()).await?;
+    Err(Problem::field(POLICY, &unknown))
 }
 
 /// What is asserted: by an environment, policies or neither.
