@@ -222,7 +222,9 @@ fn password_of_an_unusable_proxy_is_not_printed() {
     assert_eq!(proxy.requests()[0].method, "CONNECT");
     assert!(proxy.requests()[0].headers.contains_key("proxy-authorization"));
     assert!(api.requests().is_empty());
-    let invalid = with("socks4://user:pr0xy-pass@127.0.0.1:1").run();
+    let unknown = with("socks4://user:pr0xy-pass@127.0.0.1:1").run();
+    assert!(!unknown.stderr.contains("pr0xy-pass"), "{unknown:#?}");
+    let invalid = with("http://user:pr0xy-pass@[::1").run();
     invalid.expect(2, &["invalid proxy URL", "expected an http, https, socks5 or socks5h URL"]);
     assert!(!invalid.stderr.contains("pr0xy-pass"), "{invalid:#?}");
 }

@@ -35,7 +35,7 @@ async fn unknown_name_fails_at_once_with_the_nearest_one() {
         ("list snapshots prdo".to_owned(), ENVIRONMENT),
         ("list events prdo".to_owned(), ENVIRONMENT),
         ("diff prod prdo".to_owned(), ENVIRONMENT),
-        ("export prdo --output prdo.json".to_owned(), ENVIRONMENT),
+        ("export prdo --output-file prdo.json".to_owned(), ENVIRONMENT),
         (format!("policy check {policy} --environment prdo"), ENVIRONMENT),
         ("assert environment prdo".to_owned(), ENVIRONMENT),
         (format!("assert artifact --environment prdo --fingerprint {artifact}"), ENVIRONMENT),

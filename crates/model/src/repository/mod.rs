@@ -318,7 +318,11 @@ mod tests {
         ] {
             let there = KnownRepository { name: "A/b".to_owned(), ..known(key, "", "") };
             let named = named(provider, "", "");
-            assert_eq!(match_repository(&[there.clone()], &named), Ok(expected), "{key} {provider}");
+            assert_eq!(
+                match_repository(std::slice::from_ref(&there), &named),
+                Ok(expected),
+                "{key} {provider}"
+            );
             let is_same = there.has_name(&named);
             assert_eq!(there.is_reopened_by(&named), is_same, "{key} {provider}");
         }

@@ -229,8 +229,8 @@ fn gerrit_project<'a>(segments: &'a [&'a str], host: &str) -> Option<GerritProje
     let is_context = |first: &str| first == "r" || (is_named && first == "gerrit");
     let is_name = |name: &[&str]| name.len() > 1 || (is_named && !name.is_empty());
     let (context, rest) = match segments.split_first() {
-        Some((first, rest)) if is_context(first) && is_name(rest) => (&segments[..1], rest),
-        _ => (&segments[..0], segments),
+        Some((first, rest)) if is_context(first) && is_name(rest) => segments.split_at(1),
+        _ => segments.split_at(0),
     };
     let name = match rest {
         ["a", name @ ..] if is_name(name) => name,

@@ -111,7 +111,7 @@ async fn invalid_candidate_is_rejected_and_a_policy_named_check_is_read(database
         (with("policy_file", json!(policy_file("attestation: []"))), "policy_file", "line 2"),
         (with("policy_file", json!("x".repeat(200_000))), "policy_file", "too large"),
         (with("policy_file", json!(1)), "policy_file", "expected a string"),
-        (with("environment_name", json!("a/b")), "environment_name", "slash"),
+        (with("environment_name", json!("a/b")), "environment_name", "letter or digit"),
         (with("policy_name", json!("a/b")), "policy_name", "slash"),
         (with("policy_name", json!("unknown")), "policy_name", "policy unknown not found"),
         (with("at", json!(-1)), "at", ""),

@@ -416,7 +416,7 @@ fn parse(text: &str) -> Result<Document, serde_saphyr::Error> {
 }
 
 /// Limit for nested values, which use the stack.
-const MAX_DEPTH: usize = 200;
+const MAX_DEPTH: usize = 100;
 
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
@@ -476,7 +476,7 @@ mod tests {
         let bomb = format!("x0: &x0 [a]\n{}", (1..12).map(line).collect::<String>());
         for (text, is_read) in [
             (nested(70), true),
-            (nested(150), true),
+            (nested(150), false),
             (nested(100_000), false),
             (aliases(100), true),
             (aliases(5_000), true),
