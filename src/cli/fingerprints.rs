@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn first_seven_digits_select_a_digest_to_read() {
         let whole = "7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
-        let parsed = whole.parse().ok().and_then(digest_of_prefix);
+        let parsed = whole.parse().ok().and_then(|prefix| digest_of_prefix(&prefix));
         assert_eq!(parsed, digest_of(whole));
         for text in ["7c9bbe5", "7C9BBE5", "sha256:7c9bbe5"] {
             assert_eq!(text.parse(), Ok(DigestPrefix::Digits("7c9bbe5".to_owned())), "{text}");
@@ -115,9 +115,9 @@ mod tests {
         }
     }
 
-    fn digest_of_prefix(prefix: DigestPrefix) -> Option<Fingerprint> {
+    fn digest_of_prefix(prefix: &DigestPrefix) -> Option<Fingerprint> {
         match prefix {
-            DigestPrefix::Whole(digest) => Some(digest),
+            DigestPrefix::Whole(digest) => Some(*digest),
             DigestPrefix::Digits(_) => None,
         }
     }

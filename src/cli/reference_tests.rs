@@ -353,12 +353,12 @@ fn roles() -> String {
         Operation::ReadAudit,
         Operation::Administer,
     ];
-    let [a, b, c, d, e] = Role::ALL.map(|role| format!("`{role}`"));
+    let [first, second, third, fourth, fifth] = Role::ALL.map(|role| format!("`{role}`"));
     let rows = operations.map(|operation| {
-        let [a, b, c, d, e] = Role::ALL.map(|role| permitted(role, operation));
-        [described(operation).to_owned(), a, b, c, d, e]
+        let [first, second, third, fourth, fifth] = Role::ALL.map(|role| permitted(role, operation));
+        [described(operation).to_owned(), first, second, third, fourth, fifth]
     });
-    format!("\n{}\n", table(["operation", &a, &b, &c, &d, &e], rows))
+    format!("\n{}\n", table(["operation", &first, &second, &third, &fourth, &fifth], rows))
 }
 
 #[test]

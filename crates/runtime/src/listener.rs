@@ -281,7 +281,8 @@ async fn accept(listener: &TcpListener, failures: &mut FailureLog) -> Option<(Tc
 }
 
 /// Other systems have only one loopback address.
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use axum::routing::get;
     use futures_util::FutureExt;

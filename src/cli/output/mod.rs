@@ -119,7 +119,8 @@ fn is_invisible(c: char) -> bool {
 
 /// JSON has no escape for a whole character beyond U+FFFF (RFC 8259, section 7).
 fn utf_16_escape(c: char) -> String {
-    c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    let units: Vec<_> = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
+    units.concat()
 }
 
 /// YAML has no escape for half a character (YAML 1.2, section 5.7).

@@ -99,7 +99,7 @@ impl Verifier {
     fn verify_for_any_purpose(
         &self,
         server: &ParsedCertificate<'_>,
-        chain: Chain<'_>,
+        chain: &Chain<'_>,
         name: &ServerName<'_>,
     ) -> bool {
         let Ok(certificate) = EndEntityCert::try_from(chain.server) else { return false };
@@ -148,7 +148,7 @@ impl ServerCertVerifier for Verifier {
         match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(Error::InvalidCertificate(why)) if is_about_purpose(&why) => {
                 let parsed = ParsedCertificate::try_from(end_entity)?;
-                if self.verify_for_any_purpose(&parsed, chain, server_name) {
+                if self.verify_for_any_purpose(&parsed, &chain, server_name) {
                     Ok(ServerCertVerified::assertion())
                 } else {
                     Err(why.into())
@@ -158,7 +158,7 @@ impl ServerCertVerifier for Verifier {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
-            verified => verified,
+            other => other,
         }
     }
 

@@ -105,7 +105,7 @@ fn child_of_a_suite_that_is_not_known_and_has_no_test_is_an_error_that_names_it(
         (r#"><testsuite><testcase name="a"/><crash><p/></crash></testsuite>"#, "2/0/1/0", &named("p")),
         (r#"><group><part><testcase name="a"/></part></group>"#, "1/0/0/0", ""),
         (r#"><group><part/><testcase name="a"/></group>"#, "2/0/1/0", &named("part")),
-        (r#"><group><failure/></group>"#, "1/1/0/0", ""),
+        (r"><group><failure/></group>", "1/1/0/0", ""),
         (
             r#"><properties><property/></properties><testcase name="a"/><system-out><x/></system-out><system-err/><skipped/>"#,
             "1/0/0/0",

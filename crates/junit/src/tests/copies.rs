@@ -102,6 +102,10 @@ fn copies_of_a_test_in_several_files_count_once_with_the_worse_outcome() {
 
 #[test]
 fn reports_of_testng_in_one_folder_are_of_one_run() {
+    const PASSED: &str = r#"<testcase classname="c" name="a"/>"#;
+    const FAILED: &str = r#"<testcase classname="c" name="a"><failure/></testcase>"#;
+    const TEST: &str = "test-output/Default suite/Default test.xml";
+    const CLASS: &str = "test-output/junitreports/TEST-c.xml";
     let report = |reporter: &str, at: &str, cases: &str| {
         format!(
             r#"<?xml version="1.0" encoding="UTF-8"?>
@@ -109,16 +113,12 @@ fn reports_of_testng_in_one_folder_are_of_one_run() {
             <testsuite hostname="h" name="{reporter}" timestamp="{at}">{cases}</testsuite>"#
         )
     };
-    const PASSED: &str = r#"<testcase classname="c" name="a"/>"#;
-    const FAILED: &str = r#"<testcase classname="c" name="a"><failure/></testcase>"#;
     let one = report("JUnitXMLReporter", "2026-11-28T16:57:20 UTC", PASSED);
     let other = report("JUnitXMLReporter", "2026-11-28T16:59:20 UTC", FAILED);
     // Written at the end of all.
     let of_class = report("JUnitReportReporter", "28 Nov 2026 17:10:00 GMT", PASSED);
     let of_both = report("JUnitReportReporter", "28 Nov 2026 17:10:00 GMT", &format!("{PASSED}{FAILED}"));
     let surefire = format!(r#"<testsuite name="c" timestamp="2026-11-28T16:50:00Z">{PASSED}</testsuite>"#);
-    const TEST: &str = "test-output/Default suite/Default test.xml";
-    const CLASS: &str = "test-output/junitreports/TEST-c.xml";
     let copy = "1 copy in other files: not counted";
     let two = "2 copies in other files: not counted";
     for (files, counts, decisions) in [

@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     fn authors_of_a_commit_have_names_and_include_those_of_trailers() {
+        const SQUASHED: &str = "Count\n\nCo-authored-by: Lee <lee@x>\nco-authored-by:Jo <jo@x>\n";
         let of = |author: &str, message: &str| {
             let sha1 = "a".repeat(40);
             let commit = serde_json::json!({"sha1": sha1, "author": author, "message": message});
             named(&serde_json::from_value(commit).unwrap()).unwrap()
         };
-        const SQUASHED: &str = "Count\n\nCo-authored-by: Lee <lee@x>\nco-authored-by:Jo <jo@x>\n";
         assert_eq!(of("Kim <kim@x>", SQUASHED), ["Kim <kim@x>", "Lee <lee@x>", "Jo <jo@x>"]);
         assert_eq!(of("Kim <kim@x>", "Count co-authored-by: x"), ["Kim <kim@x>"]);
         for nobody in ["", " ", "<>", " < >", "\u{200b}"] {

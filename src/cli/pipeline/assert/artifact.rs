@@ -284,7 +284,8 @@ impl Judgment {
                 std::iter::once(format!("{}:", self.headline())).chain(list).collect()
             }
         };
-        lines.iter().map(|line| format!("{}\n", Escaped(line))).collect()
+        let lines: Vec<_> = lines.iter().map(|line| format!("{}\n", Escaped(line))).collect();
+        lines.concat()
     }
 
     /// A comment for a pull request.
@@ -292,23 +293,24 @@ impl Judgment {
         let escaped = |text: &str| markdown(&Escaped(text).to_string());
         let link = |text: &str, page: &str| format!("[{text}](<{}>)", Escaped(page));
         let mark = if self.may_run { ":white_check_mark:" } else { ":x:" };
-        let mut comment = format!("### {mark} {}\n\n", escaped(&self.headline()));
+        let mut lines = vec![format!("### {mark} {}", escaped(&self.headline())), String::new()];
         for Finding { text, page } in self.findings() {
             let page = page.map(|page| format!(" ({})", link("attestation", &page))).unwrap_or_default();
-            comment.push_str(&format!("- {}{page}\n", escaped(&text)));
+            lines.push(format!("- {}{page}", escaped(&text)));
         }
         if let Some(message) = self.message.as_ref().filter(|_| self.may_run) {
-            comment.push_str(&format!("- {}\n", escaped(message)));
+            lines.push(format!("- {}", escaped(message)));
         }
-        if !comment.ends_with("\n\n") {
-            comment.push('\n');
+        if lines.len() > 2 {
+            lines.push(String::new());
         }
         let names: Vec<_> = self.checks.iter().map(|check| escaped(&check.name)).collect();
         let checked =
             if names.is_empty() { String::new() } else { format!("Checked: {}. ", names.join(", ")) };
         let page = self.page.as_ref().filter(|page| page.starts_with("http"));
         let page = page.map(|page| format!(" {}", link("Evidence", page))).unwrap_or_default();
-        format!("{comment}{checked}Digest: `sha256:{}`.{page}\n", self.artifact)
+        lines.push(format!("{checked}Digest: `sha256:{}`.{page}\n", self.artifact));
+        lines.join("\n")
     }
 }
 

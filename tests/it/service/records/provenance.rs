@@ -305,11 +305,11 @@ async fn closed_repository_makes_the_next_claim_count(database: Database) {
 
 async fn repository_of_a_provider_that_ignores_case_is_found_under_each_spelling(database: Database) {
     let service = TestService::start(database).await;
-    let named = |name: &str, provider: &str| json!({"name": name, "provider": provider});
+    let repository = |name: &str, provider: &str| json!({"name": name, "provider": provider});
     for name in ["PAY/cart", "pay/cart"] {
-        attest(&service, "cart", 'a', '1', &named(name, "bitbucket_dc")).await;
+        attest(&service, "cart", 'a', '1', &repository(name, "bitbucket_dc")).await;
     }
-    attest(&service, "cart", 'b', '1', &named("Acme/Cart", "github")).await;
+    attest(&service, "cart", 'b', '1', &repository("Acme/Cart", "github")).await;
     let names = "SELECT name FROM repositories ORDER BY created_at";
     assert_eq!(service.database.rows(names).await, ["PAY/cart", "Acme/Cart"]);
     service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
@@ -323,7 +323,7 @@ async fn repository_of_a_provider_that_ignores_case_is_found_under_each_spelling
     // A closed one does not return in another case.
     let close = service.request(Method::PUT, ADMIN, "/repos/acme/close/PAY/cart?provider=bitbucket_dc");
     Response::from_request(close).await.expect(200);
-    let again = form(&attestation('a', '1', &named("PAY/Cart", "bitbucket")));
+    let again = form(&attestation('a', '1', &repository("PAY/Cart", "bitbucket")));
     service.attest(ADMIN, "cart", "t", again).await.assert_field_error("repo_info.name", "closed");
 }
 

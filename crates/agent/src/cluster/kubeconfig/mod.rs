@@ -483,7 +483,7 @@ mod tests {
             (bomb, false),
         ] {
             let read = parse(&format!("{text}current-context: x\n"));
-            assert_eq!(read.is_ok(), is_read, "{:.60}", text);
+            assert_eq!(read.is_ok(), is_read, "{text:.60}");
         }
     }
 

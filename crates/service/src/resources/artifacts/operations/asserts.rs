@@ -228,13 +228,7 @@ pub(crate) async fn assert_artifact(
     }
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
     if !is_in_flow && (by_flow || known.is_none() && !is_named) {
-        if let Some(flow) = &only_flow {
-            not_found::require_flow(&mut transaction, &organization, flow).await?;
-        }
-        let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
-        return Err(Problem::not_found(format!(
-            "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
-        )));
+        return Err(unknown_artifact(&mut transaction, &organization, only_flow.as_ref(), artifact).await);
     }
 
     let known = known.unwrap_or_default();
@@ -244,18 +238,13 @@ pub(crate) async fn assert_artifact(
     let assessment = requirements.assess(&artifact, &known, &evidence, site.now());
     let verdict = assessment.verdict().0;
     let mut policy_evaluations: Vec<_> = assessment.policies.iter().map(PolicyResult::new).collect();
-    let mut digests = wanted;
-    if !evidence.related.is_empty() {
-        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &digests).await?;
-        digests.extend(related(&listed));
-    }
-    let reasons = policy_evaluations.iter().flat_map(|policy| &policy.reasons);
-    let found = FoundAttestations::read(&site, &mut transaction, &organization, &digests, reasons).await?;
-    drop(transaction);
-    found.complete(policy_evaluations.iter_mut().flat_map(|policy| &mut policy.reasons)).await;
-    for reason in policy_evaluations.iter_mut().flat_map(|policy| &mut policy.reasons) {
-        reason.text = reason.to_string();
-    }
+    let digests = if evidence.related.is_empty() {
+        wanted
+    } else {
+        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &wanted).await?;
+        wanted.into_iter().chain(related(&listed)).collect()
+    };
+    add_findings(&site, transaction, &organization, &digests, &mut policy_evaluations).await?;
     let flows: Vec<FlowResult> =
         flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
     let is_compliant = match scope {
@@ -289,6 +278,41 @@ pub(crate) async fn assert_artifact(
         compliance_status,
     };
     Ok(axum::Json(assertion).into_response())
+}
+
+async fn unknown_artifact(
+    transaction: &mut Transaction,
+    organization: &str,
+    flow: Option<&FlowName>,
+    artifact: Fingerprint,
+) -> Problem {
+    if let Some(flow) = flow
+        && let Err(unknown) = not_found::require_flow(transaction, organization, flow).await
+    {
+        return unknown;
+    }
+    let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
+    Problem::not_found(format!(
+        "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
+    ))
+}
+
+/// Adds to the reasons what attestations found.
+async fn add_findings(
+    site: &Site,
+    mut transaction: Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+    policies: &mut [PolicyResult<'_>],
+) -> Result<(), Problem> {
+    let reasons = policies.iter().flat_map(|policy| &policy.reasons);
+    let found = FoundAttestations::read(site, &mut transaction, organization, artifacts, reasons).await?;
+    drop(transaction);
+    found.complete(policies.iter_mut().flat_map(|policy| &mut policy.reasons)).await;
+    for reason in policies.iter_mut().flat_map(|policy| &mut policy.reasons) {
+        reason.text = reason.to_string();
+    }
+    Ok(())
 }
 
 async fn named_policy(
