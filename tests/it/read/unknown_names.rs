@@ -92,7 +92,7 @@ fn reads_without_a_service_fail_within_three_seconds() {
         let start = Instant::now();
         let outcome = program.run();
         assert!(start.elapsed() < Duration::from_secs(3), "{line}: {:?}", start.elapsed());
-        outcome.expect(6, &["onnection refused", &format!("hint: is the service running at {url}?")]);
+        outcome.expect(6, &["Connection refused", &format!("hint: is the service running at {url}?")]);
     }
 }
 

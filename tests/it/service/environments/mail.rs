@@ -117,7 +117,7 @@ async fn mail_is_sent_over_tls_without_header_injection() {
     // Without the line breaks of quoted-printable (RFC 2045, section 6.7).
     let body = body.replace("=\r\n", "");
     for line in [
-        "Subject: prod (acme) is not compliant: 1 artifact",
+        "Subject: prod (acme) is non-compliant: 1 artifact",
         "To: ops@example.com",
         "Message-ID: <",
         "MIME-Version: 1.0",

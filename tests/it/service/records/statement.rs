@@ -250,7 +250,9 @@ async fn statement_is_valid_for_other_implementations() {
     for (private, public) in [("key", "public"), ("p256", "other")] {
         let service = TestService::start_with(Database::sqlite(), options(folder.path().join(private))).await;
         run(&service, "prod", "ab").await;
-        let line = format!("export prod --output-file {}/statement", folder.path().display());
+        let file = folder.path().join("statement");
+        _ = std::fs::remove_file(&file);
+        let line = format!("export prod --output-file {}", file.display());
         service.program(READER, &line).await.expect(0, &[]);
         let ours = offline(folder.path(), &format!("verify statement --key {public} -o json")).await;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/service/records/in_toto_verify.py");
