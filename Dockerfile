@@ -25,6 +25,7 @@ COPY crates/junit/Cargo.toml crates/junit/
 COPY crates/model/Cargo.toml crates/model/
 COPY crates/rules/Cargo.toml crates/rules/
 COPY crates/runtime/Cargo.toml crates/runtime/
+COPY crates/sbom/Cargo.toml crates/sbom/
 COPY crates/service/Cargo.toml crates/service/
 COPY crates/store/Cargo.toml crates/store/
 # A member of the workspace, which is not built.
