@@ -48,11 +48,11 @@ pub struct Reason {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
 pub struct FoundAttestation {
-    /// Its identifier.
+    /// Identifier, as `get attestation` takes it.
     pub attestation_id: String,
-    /// Its trail.
+    /// Name of the trail that it was attested to.
     pub trail_name: String,
-    /// Its page.
+    /// URL of its page, for people who may sign in.
     pub html_url: String,
     /// The number of all tests; 0 for types without tests.
     pub tests: u32,

@@ -259,7 +259,6 @@ async fn handshake(
     }
 }
 
-/// Accepts the next connection.
 async fn accept(listener: &TcpListener, failures: &mut FailureLog) -> Option<(TcpStream, SocketAddr)> {
     match listener.accept().await {
         Ok((stream, peer)) => {

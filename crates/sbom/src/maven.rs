@@ -70,7 +70,7 @@ impl Token {
     }
 }
 
-/// Compares two ASCII versions.
+/// Both versions are ASCII.
 pub(crate) fn compare(version: &str, other: &str) -> Ordering {
     let (version, other) = (tokens(version), tokens(other));
     let longer = version.len().max(other.len());

@@ -97,7 +97,7 @@ fn resolve(
     unique(&format!("{place}.flows"), organization.flows.iter().map(|flow| flow.name.as_str()))?;
     unique(&format!("{place}.environments"), organization.environments.iter().map(|e| e.name.as_str()))?;
     for (n, flow) in organization.flows.iter().enumerate() {
-        check(flow).map_err(|(key, why)| (format!("{place}.flows[{n}].{key}"), why))?;
+        check_tags_and_template(flow).map_err(|(key, why)| (format!("{place}.flows[{n}].{key}"), why))?;
         approvals::check(&flow.approvals, &format!("{place}.flows[{n}].approvals"))?;
     }
     actions::resolve(organization, place, path, book)?;
@@ -157,8 +157,7 @@ fn resolve_token(token: &mut Token, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks tags and template.
-fn check(flow: &Flow) -> Result<(), InvalidValue> {
+fn check_tags_and_template(flow: &Flow) -> Result<(), InvalidValue> {
     for (tag, value) in &flow.tags {
         if tag.as_str().contains('=') {
             return Err((format!("tags.{tag}"), "expected a name without \"=\"".to_owned()));
