@@ -56,7 +56,8 @@ TEMPLATES = [
         'both includes and excludes the namespace "x"',
     ),
     ("environments: [{name: a, namespacesRegex: ['(']}]", "error parsing regexp"),
-    (f"environments: [{{name: {'é' * 128}}}]", "expected at most 255 bytes"),
+    (f"environments: [{{name: {'a' * 256}}}]", "maxLength: got 256, want 255"),
+    ("environments: [{name: прод eu-1}]", "does not match pattern"),
     ("extraEnv: [{name: SUPERCARGO_TOKEN_FILE, value: /x}]", "the chart already sets SUPERCARGO_TOKEN_FILE"),
     ("extraEnv: [{name: NO_PROXY, value: x}]", "the chart already sets NO_PROXY"),
     ("compliance: {org: ''}", "compliance.org is empty"),
@@ -98,7 +99,7 @@ ACCEPTED = [
     "compliance: {baseUrl: 'http://127.0.0.1:8080'}",
     "agent: {interval: 24h, debounce: 1m30s}",
     "{global: {x: 1}, enabled: true}",
-    "environments: [{name: прод eu-1}]",
+    f"environments: [{{name: prod.eu-1_~{'a' * 244}}}]",
     "extraEnv: [{name: HTTPS_PROXY, valueFrom: {secretKeyRef: {name: a, key: b}}}]",
 ]
 

@@ -10,9 +10,6 @@
 {{- end -}}
 {{- end -}}
 {{- range $environment := .Values.environments -}}
-{{- if or (gt (len .name) 255) (ne .name (trim .name)) }}
-{{- fail (printf "environments: invalid name %q: expected at most 255 bytes without leading or trailing white space" .name) }}
-{{- end -}}
 {{- range concat (default list .namespacesRegex) (default list .excludeNamespacesRegex) }}{{ $_ := mustRegexMatch . "" }}{{ end -}}
 {{- range $namespace := .namespaces }}
 {{- $isExcluded := has . (default list $environment.excludeNamespaces) -}}

@@ -822,9 +822,8 @@ async fn first_matching_rule_gives_the_permissions(database: Database) {
     assert!(audit.contains("the issuer cluster of") && audit.contains("was removed"), "{audit}");
 }
 
-async fn valid_token_of_a_rate_limited_address_is_accepted(database: Database) {
-    let key = Key::ed("k");
-    let issuer = Issuer::start(&[&key]);
+/// A service that limits an address after three invalid tokens.
+async fn start_limited(database: Database, issuer: &Issuer) -> (TestService, TestClock) {
     let (clock, test_clock) = TestClock::new();
     let options = Options {
         limits: Limits { invalid_tokens: 3, ..Limits::default() },
@@ -833,7 +832,13 @@ async fn valid_token_of_a_rate_limited_address_is_accepted(database: Database) {
         clock,
         ..Options::default()
     };
-    let service = TestService::start_with(database, options).await;
+    (TestService::start_with(database, options).await, test_clock)
+}
+
+async fn valid_token_of_a_rate_limited_address_is_accepted(database: Database) {
+    let key = Key::ed("k");
+    let issuer = Issuer::start(&[&key]);
+    let (service, test_clock) = start_limited(database, &issuer).await;
     let token = |change: Value| key.sign("EdDSA", json!({}), &with(&issuer.claims(&test_clock), change));
     assert!(is_accepted(&service, &token(json!({}))).await);
     for (n, status) in [(1, 401), (2, 401), (3, 401), (4, 429)] {
@@ -849,15 +854,7 @@ async fn valid_token_of_a_rate_limited_address_is_accepted(database: Database) {
 async fn flood_of_forged_tokens_refuses_no_valid_one_of_its_address(database: Database) {
     let (key, attacker) = (Key::ed("k"), Key::ed("k"));
     let issuer = Issuer::start(&[&key]);
-    let (clock, test_clock) = TestClock::new();
-    let options = Options {
-        limits: Limits { invalid_tokens: 3, ..Limits::default() },
-        bootstrap: with_issuer(1, &issuer.server.url(), ""),
-        allowed_internal: &["127.0.0.1/32"],
-        clock,
-        ..Options::default()
-    };
-    let service = TestService::start_with(database, options).await;
+    let (service, test_clock) = start_limited(database, &issuer).await;
     let token = |key: &Key, n: usize| {
         key.sign("EdDSA", json!({}), &with(&issuer.claims(&test_clock), json!({"jti": n})))
     };
