@@ -186,7 +186,7 @@ def program_runs_without_root_and_capabilities(fixture):
 
 def dns_name_is_resolved_and_certificate_verified(fixture):
     ran = fixture.report("by-dns", "--ca-file", "/authority.crt", **fixture.trusting())
-    assert ran.code == 0 and "11 artifacts reported, new snapshot" in ran.output, ran.output
+    assert ran.code == 0 and "11 pods reported, new snapshot" in ran.output, ran.output
     assert SERVICE in fixture.dns.queried, fixture.dns.queried
 
 
@@ -220,7 +220,7 @@ def large_reports_need_no_temporary_files(fixture):
         ran = fixture.report(
             f"large-{generation}", "--ca-file", "/authority.crt", environment="large", pods=pods, **fixture.trusting()
         )
-        assert ran.code == 0 and "5000 artifacts reported, new snapshot" in ran.output, ran.output + fixture.serve.output
+        assert ran.code == 0 and "5000 pods reported, new snapshot" in ran.output, ran.output + fixture.serve.output
 
 
 def agent_watches_a_cluster_as_a_service_account(fixture):
@@ -245,7 +245,7 @@ def agent_watches_a_cluster_as_a_service_account(fixture):
         ),
     )
     agent.wait_for("pods listed")
-    agent.wait_for("artifacts reported, new snapshot")
+    agent.wait_for("pods reported, new snapshot")
     assert [get(8082, path) for path in ("/livez", "/readyz", "/metrics")] == [200] * 3
     assert agent.stop() == 0, agent.output
     assert cluster.seen == [("/api/v1/pods", True)], cluster.seen

@@ -196,6 +196,11 @@ fn clusters(stage: &Stage) -> Vec<Case> {
     };
     let data = base64(&good);
     let quoted = |text: &str| stage.config(&token).to_string().replace(&format!("\"{data}\""), text);
+    // `x` holds the value, and the user has this in place of its token.
+    let anchored = |value: &str, reference: &str| {
+        let config = stage.config(&token).to_string().replace("\"token\":\"T\"", reference);
+        config.replacen('{', &format!("{{\"x\": &x {value}, "), 1)
+    };
     let yaml = |name, kubeconfig| Case { name, kubeconfig, files: Vec::new(), variables: Vec::new() };
     let mut in_file = stage.changed("empty data beside a file", &token, |cluster| {
         cluster["certificate-authority"] = "ca.pem".into();
@@ -238,6 +243,9 @@ fn clusters(stage: &Stage) -> Vec<Case> {
             stage.config(&token).to_string().replace(r#""token":"T""#, r#""token":"S","token":"T""#),
         ),
         yaml("second document", format!("{}\n---\n[", stage.config(&token))),
+        yaml("second configuration", format!("{}\n---\nkind: Config\nusers: []\n", stage.config(&token))),
+        yaml("alias", anchored("\"of-an-alias\"", "\"token\": *x")),
+        yaml("merge key", anchored("{\"token\": \"merged\"}", "<<: *x")),
     ]
 }
 
@@ -267,6 +275,9 @@ fn proxies(stage: &Stage) -> Vec<Case> {
         set("address", &[("HTTPS_PROXY", &stage.proxy.address.to_string())]),
         set("socks5", &[("HTTPS_PROXY", &proxy.replace("http:", "socks5:"))]),
         set("socks5h", &[("HTTPS_PROXY", &proxy.replace("http:", "socks5h:"))]),
+        set("scheme ftp", &[("HTTPS_PROXY", &proxy.replace("http:", "ftp:"))]),
+        set("upper case scheme", &[("HTTPS_PROXY", &proxy.replace("http:", "HTTP:"))]),
+        set("path of the proxy", &[("HTTPS_PROXY", &format!("{proxy}/path?query"))]),
         set("other variables", &[("HTTP_PROXY", &proxy), ("ALL_PROXY", &proxy), ("all_proxy", &proxy)]),
         set(
             "both spellings of no_proxy",
@@ -287,6 +298,8 @@ fn proxies(stage: &Stage) -> Vec<Case> {
         no_proxy("wildcard", "*.example.com"),
         no_proxy("end of the address", "0.0"),
         no_proxy("start of the address", "0.0.0"),
+        no_proxy("mapped address", "::ffff:0.0.0.0"),
+        no_proxy("network of mapped addresses", "::ffff:0.0.0.0/104"),
         of_kubeconfig,
     ]
 }
