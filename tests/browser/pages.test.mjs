@@ -81,7 +81,7 @@ userTest('links lead from the organization to a failed test; the past and sign-o
   const hour = new Date(Date.now() - 3_600_000).toISOString().slice(0, 19);
   await page.getByLabel('Point in time (UTC)').fill(hour);
   await page.getByRole('button', { name: 'Show' }).click();
-  await page.getByRole('heading', { name: `At ${hour.replace('T', ' ')} UTC` }).waitFor();
+  await page.getByRole('heading', { name: `As of ${hour.replace('T', ' ')} UTC` }).waitFor();
   await page.getByRole('columnheader', { name: 'Then' }).waitFor();
   await page.getByRole('columnheader', { name: 'Today' }).waitFor();
 
@@ -197,17 +197,17 @@ userTest('an artifact is approved on its page, without scripts', { script: false
   await user.signIn();
   const { path } = all.find(({ name }) => name === 'artifact');
   await page.goto(path);
-  const suggested = (name) => page.locator(`#${name}-names option`).first().getAttribute('value');
-  const [flow, environment] = [await suggested('flow'), await suggested('environment')];
+  const flow = await page.locator('#flow-names option').first().getAttribute('value');
+  const environment = await page.locator('#environment option:not([value=""])').first().getAttribute('value');
   await page.getByLabel('Flow', { exact: true }).fill(flow);
-  await page.getByLabel('Environment', { exact: true }).fill(environment);
+  await page.getByLabel('Environment', { exact: true }).selectOption(environment);
   await page.getByLabel('Comment').fill('looks good in the browser');
   await page.getByRole('button', { name: 'Approve' }).click();
   await page.getByRole('status').filter({ hasText: `for ${environment}: approval` }).waitFor();
   await page.getByRole('region', { name: 'Approvals' }).getByRole('row').filter({ hasText: 'looks good in the browser' }).waitFor();
 });
 
-test('times are in UTC, with the local time as a title', OPTIONS, async () => {
+test('times are in UTC, with the local time as a title; a button switches', OPTIONS, async () => {
   const user = await User.open(chromium, running, { locale: 'en-GB', timezoneId: 'Asia/Tokyo' });
   await user.signIn();
   const time = user.page.locator('time').first();
@@ -217,6 +217,13 @@ test('times are in UTC, with the local time as a title', OPTIONS, async () => {
   await user.page.waitForFunction((time) => time.title !== '', await time.elementHandle());
   const title = await time.getAttribute('title');
   assert.ok(title.includes(`${local} GMT+9`), `${title}, ${local}`);
+  await user.page.getByRole('button', { name: 'Show local times' }).click();
+  assert.deepEqual([await time.innerText(), await time.getAttribute('title')], [title, utc]);
+  // The browser remembers it.
+  await user.page.reload();
+  assert.match(await time.innerText(), /GMT\+9$/);
+  await user.page.getByRole('button', { name: 'Show times in UTC' }).click();
+  assert.match(await time.innerText(), /UTC$/);
   await user.close();
 });
 

@@ -261,6 +261,20 @@ pub async fn trails_of_commit(
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
+/// The environments with a matching name.
+pub async fn environments(
+    transaction: &mut Transaction,
+    organization: &str,
+    text: &SearchText,
+) -> Result<AtMost<String>, Error> {
+    let matches = contains_text(transaction, "e.name");
+    let select = AssertSqlSafe(format!(
+        "SELECT e.name FROM environments e WHERE e.organization = $1 AND {matches} ORDER BY e.name LIMIT $3"
+    ));
+    let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
+    Ok(AtMost::from_rows(MAX_RESULTS, rows))
+}
+
 /// The flows with a matching name.
 pub async fn flows(
     transaction: &mut Transaction,

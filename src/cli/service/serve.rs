@@ -123,9 +123,11 @@ impl Serve {
         };
         let (address, admin) = (service.address(), service.admin_address());
         let scheme = if service.is_tls() { "https" } else { "http" };
+        let pages = non_empty(self.public_url.as_ref())
+            .map_or_else(|| format!("{scheme}://{address}"), |url| url.trim_end_matches('/').to_owned());
         tracing::info!(
             %address, %admin, database,
-            "serving on {scheme}://{address}, probes and metrics on http://{admin}; database: {database}"
+            "serving on {scheme}://{address}, pages on {pages}/ui, probes and metrics on http://{admin}; database: {database}"
         );
         if !service.is_tls() && !address.ip().to_canonical().is_loopback() {
             tracing::warn!(

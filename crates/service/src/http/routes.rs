@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::Version;
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Version};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_request};
-use axum::response::Response;
+use axum::response::{Redirect, Response};
 use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
@@ -132,7 +132,8 @@ pub(crate) fn router(app: App) -> Router {
     router
         .route(&format!("{PREFIX}/openapi.json"), get(described))
         .route("/ready", get(ready))
-        .fallback(async || Problem::not_found("not found; see /api/v2/openapi.json for the operations"))
+        .route("/", get(front))
+        .fallback(async || not_found())
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(CatchPanicLayer::custom(panicked))
         .layer(from_fn_with_state(app.clone(), session::use_session))
@@ -146,6 +147,20 @@ pub(crate) fn router(app: App) -> Router {
         .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
         .layer(map_request(request_id::drop_unsafe))
         .with_state(app)
+}
+
+/// Leads browsers to the pages.
+async fn front(State(app): State<App>, headers: HeaderMap) -> Result<Redirect, Problem> {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
+    if accepted.contains("text/html") {
+        Ok(Redirect::to(&app.site.links.page(&[])))
+    } else {
+        Err(not_found())
+    }
+}
+
+fn not_found() -> Problem {
+    Problem::not_found("not found; see /api/v2/openapi.json for the operations")
 }
 
 /// Whether the service can serve, for clients that check it before their requests.

@@ -1,11 +1,29 @@
-// Adds the local time as a title to each time, which pages show in UTC.
-const local = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
-function addLocalTimes() {
+// Pages have times in UTC. A button shows them in the zone of the browser, which remembers the choice.
+const ZONES = { utc: 'Show local times', local: 'Show times in UTC' };
+// Sweden writes times as ISO 8601 does.
+const local = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'long' });
+let zone = localStorage.getItem('zone') === 'local' ? 'local' : 'utc';
+function showTimes() {
   for (const time of document.querySelectorAll('time')) {
-    time.title = local.format(new Date(time.dateTime));
+    time.dataset.utc ??= time.textContent;
+    const inZone = local.format(new Date(time.dateTime));
+    time.textContent = zone === 'local' ? inZone : time.dataset.utc;
+    time.title = zone === 'local' ? time.dataset.utc : inZone;
   }
 }
-addLocalTimes();
+if (document.querySelector('time')) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = ZONES[zone];
+  button.addEventListener('click', () => {
+    zone = zone === 'local' ? 'utc' : 'local';
+    localStorage.setItem('zone', zone);
+    button.textContent = ZONES[zone];
+    showTimes();
+  });
+  document.querySelector('footer')?.append(button);
+  showTimes();
+}
 
 // Keeps a live page current, unless it is hidden or somebody uses a form in it.
 const SECONDS = 15;
@@ -28,6 +46,6 @@ if (live) {
     live.replaceChildren(...page.querySelector('main').childNodes);
     live.querySelectorAll('details').forEach((details, n) => { details.open = open[n] ?? details.open; });
     document.querySelector('footer p').replaceWith(page.querySelector('footer p'));
-    addLocalTimes();
+    showTimes();
   }, SECONDS * 1000);
 }

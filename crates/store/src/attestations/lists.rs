@@ -1,10 +1,12 @@
 //! Reads the attestations of an artifact or a trail as lists.
 
+use std::collections::{BTreeSet, HashMap};
+
 use sqlx::types::Uuid;
 
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
-use crate::database::transaction::{fetch_all, fetch_optional_scalar, fetch_scalar};
+use crate::database::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, fetch_scalar};
 use crate::{Error, Transaction};
 use model::{Fingerprint, GitCommit, JunitResult, Timestamp};
 
@@ -70,6 +72,38 @@ pub async fn of_artifact(
     complete(transaction, organization, rows).await
 }
 
+#[derive(sqlx::FromRow)]
+struct ResultsRow {
+    fingerprint: Fingerprint,
+    id: Uuid,
+    /// `None` if they are longer than [`MAX_INLINE_RESULTS`].
+    results: Option<Json<Option<Vec<JunitResult>>>>,
+}
+
+/// The tests of artifacts: of the latest attestations of all flows together. Artifacts without tests are absent.
+pub async fn tests(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<HashMap<Fingerprint, JunitResult>, Error> {
+    const SELECT: &str = "
+        SELECT l.fingerprint, a.id, CASE WHEN LENGTH(a.results) <= ? THEN a.results END AS results
+        FROM latest_attestations l
+          JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
+        WHERE l.kind = 'junit' AND l.organization = ? AND l.fingerprint IN (?)";
+    let keys = artifacts.iter().copied();
+    let rows: Vec<ResultsRow> = fetch_for_all!(transaction, SELECT, keys, MAX_INLINE_RESULTS, organization);
+    let mut tests: HashMap<Fingerprint, JunitResult> = HashMap::new();
+    for ResultsRow { fingerprint, id, results } in rows {
+        let results = match results {
+            Some(Json(results)) => JunitResult::sum(&results.unwrap_or_default()),
+            None => long_results(transaction, organization, id).await?,
+        };
+        tests.entry(fingerprint).or_default().add(&results);
+    }
+    Ok(tests)
+}
+
 /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
 /// first.
 pub async fn first_commit(
@@ -108,11 +142,19 @@ async fn complete(
     organization: &str,
     rows: Vec<AttestationSummary>,
 ) -> Result<AtMost<AttestationSummary>, Error> {
-    const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
     let mut summaries = AtMost::from_rows(MAX_ROWS, rows);
     for attested in summaries.listed.iter_mut().filter(|attested| attested.has_long_results) {
-        let results: Json<Option<_>> = fetch_scalar!(transaction, RESULTS, organization, attested.id);
-        attested.results = results.into();
+        attested.results = long_results(transaction, organization, attested.id).await?;
     }
     Ok(summaries)
+}
+
+async fn long_results(
+    transaction: &mut Transaction,
+    organization: &str,
+    attestation: Uuid,
+) -> Result<JunitResult, Error> {
+    const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
+    let results: Json<Option<_>> = fetch_scalar!(transaction, RESULTS, organization, attestation);
+    Ok(results.into())
 }

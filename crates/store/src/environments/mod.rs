@@ -5,6 +5,7 @@
 
 pub mod contents;
 pub mod events;
+pub mod failing;
 pub mod reporters;
 pub mod reports;
 pub mod runs;
@@ -57,6 +58,8 @@ pub struct EnvironmentOverview {
     pub last_evaluated_at: Option<Timestamp>,
     /// Whether its evaluation failed at least twice.
     pub has_failed: bool,
+    /// Number of policies that are attached to it.
+    pub policies: i64,
 }
 
 /// What decides the place of an environment among those of its organization.
@@ -66,6 +69,10 @@ pub struct EnvironmentPlace {
     pub name: String,
     pub compliance: Compliance,
     pub is_declared: bool,
+    pub last_report_at: Option<Timestamp>,
+    #[sqlx(try_from = "Micros")]
+    pub silent_after: Option<Duration>,
+    pub compliant_until: Option<Timestamp>,
 }
 
 /// The columns of an [`EnvironmentOverview`].
@@ -77,7 +84,9 @@ const SELECT_OVERVIEWS: &str = "
            e.silent_after, e.compliance, e.absence, e.compliant_until,
            q.environment IS NOT NULL AS is_queued,
            CASE WHEN q.environment IS NOT NULL THEN e.evaluated_at END AS last_evaluated_at,
-           COALESCE(q.attempts, 0) > 1 AS has_failed
+           COALESCE(q.attempts, 0) > 1 AS has_failed,
+           (SELECT COUNT(*) FROM policy_attachments p
+            WHERE p.organization = e.organization AND p.environment = e.name AND p.closed_at IS NULL) AS policies
     FROM environments e
       LEFT JOIN evaluation_queue q ON q.organization = e.organization AND q.environment = e.id
     WHERE e.organization = ";
@@ -91,6 +100,14 @@ pub struct RunningTotals {
 
 /// Number of events by environment and hour since the start of a time range.
 pub type EventsPerHour = HashMap<(Uuid, i64), i64>;
+
+impl EnvironmentPlace {
+    /// The validity of its compliance. `silent_after` is the service's default.
+    #[must_use]
+    pub fn validity(&self, silent_after: Duration) -> Validity {
+        Validity::new(self.last_report_at, self.silent_after, silent_after, self.compliant_until)
+    }
+}
 
 impl EnvironmentOverview {
     /// The validity of its compliance. `silent_after` is the service's default.
@@ -130,7 +147,9 @@ pub async fn places(
     transaction: &mut Transaction,
     organization: &str,
 ) -> Result<Vec<EnvironmentPlace>, Error> {
-    const SELECT: &str = "SELECT id, name, compliance, is_declared FROM environments WHERE organization = $1";
+    const SELECT: &str = "
+        SELECT id, name, compliance, is_declared, last_report_at, silent_after, compliant_until
+        FROM environments WHERE organization = $1";
     Ok(fetch_all!(transaction, SELECT, organization))
 }
 

@@ -1,6 +1,6 @@
 //! A client for the pages with a session cookie.
 
-use reqwest::header::{CONTENT_TYPE, COOKIE, ORIGIN, SET_COOKIE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, COOKIE, ORIGIN, SET_COOKIE};
 
 use crate::service::support::test_service::{Options, client};
 use crate::service::{READER, Response, TestService};
@@ -39,7 +39,8 @@ impl<'a> Browser<'a> {
     }
 
     pub async fn get(&mut self, path: &str) -> Response {
-        self.send(self.http.get(format!("{}{path}", self.service.base))).await
+        let request = self.http.get(format!("{}{path}", self.service.base));
+        self.send(request.header(ACCEPT, "text/html,application/xhtml+xml,*/*;q=0.8")).await
     }
 
     pub async fn post(&mut self, path: &str, origin: &str, form: &[(&str, &str)]) -> Response {

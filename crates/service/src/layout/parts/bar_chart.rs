@@ -28,6 +28,15 @@ pub(crate) fn summary(total: &JunitResult) -> String {
     if parts.is_empty() { tests } else { format!("{tests}: {}", parts.join(", ")) }
 }
 
+/// `2 of 216 failed`, or `214 passed`.
+pub(crate) fn short(total: &JunitResult) -> String {
+    match (total.unsuccessful(), total.skipped) {
+        (0, 0) => format!("{} passed", total.passed()),
+        (0, skipped) => format!("{} passed, {skipped} skipped", total.passed()),
+        (failed, _) => format!("{failed} of {} failed", total.total),
+    }
+}
+
 pub(crate) fn bar(total: &JunitResult) -> Markup {
     html! {
         figure.tests {

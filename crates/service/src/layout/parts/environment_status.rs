@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::layout::parts::format::{compliance_badge, duration, timestamp_with_age};
+use crate::layout::parts::format::{badge, compliance_badge, duration, timestamp_with_age};
 use crate::site::Site;
 use model::Timestamp;
 use model::reason::Reason;
@@ -62,7 +62,8 @@ impl CurrentStatus {
     /// The verdict of an environment to show, with the reason if it runs too few artifacts.
     pub(crate) fn environment_badge(&self, environment: &EnvironmentOverview) -> Markup {
         html! {
-            (self.badge())
+            @if environment.policies > 0 || self.stored != Compliance::Unknown { (self.badge()) }
+            @else { (badge("none", "no policy")) }
             @if environment.has_failed { strong.warning { " evaluation failed" } }
             @if let Some(absence) = &environment.absence { strong.warning { " " (absence.finding()) } }
         }

@@ -95,7 +95,6 @@ impl Filter {
                     input id="at" name="at" type="datetime-local" step=(step.unwrap_or("1")) value=[value];
                 }
                 button type="submit" { "Show" }
-                @if self.at.is_some() { a href={ (path) (Filter { at: None, page: 1, ..self.clone() }.query()) } { "Now" } }
                 a href={ (path) (Filter { at: self.at, ..Filter::default() }.query()) } { "Reset" }
             }
         }

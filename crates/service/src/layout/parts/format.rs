@@ -21,15 +21,27 @@ pub(crate) fn timestamp(time: Timestamp) -> Markup {
     html! { time datetime=(rfc3339(time)) { (utc(time)) } }
 }
 
-/// The age of a time in its largest unit.
+/// A point in time that a reader asked for, with its fraction of a second.
+pub(crate) fn precise(time: Timestamp) -> Markup {
+    let at = time.iso_8601();
+    html! { time datetime=(at) { (at.replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
+}
+
 fn age(now: Timestamp, time: Timestamp) -> String {
+    if time > now || now.distance(time).as_secs() < 10 {
+        return "now".to_owned();
+    }
+    format!("{} ago", elapsed(now, time))
+}
+
+/// The time since another one, in its largest unit.
+pub(crate) fn elapsed(now: Timestamp, time: Timestamp) -> String {
     let seconds = if time > now { 0 } else { now.distance(time).as_secs() };
     match seconds {
-        0..10 => "now".to_owned(),
-        10..60 => format!("{seconds} s ago"),
-        60..3_600 => format!("{} min ago", seconds / 60),
-        3_600..172_800 => format!("{} h ago", seconds / 3_600),
-        _ => format!("{} days ago", seconds / 86_400),
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -64,6 +76,15 @@ pub(crate) fn compliance_name(compliance: Compliance) -> &'static str {
         Compliance::Compliant => "compliant",
         Compliance::Unknown => "unknown",
         Compliance::NonCompliant => "non-compliant",
+    }
+}
+
+/// The place of a verdict in lists: what needs attention first.
+pub(crate) fn severity(compliance: Compliance) -> u8 {
+    match compliance {
+        Compliance::NonCompliant => 0,
+        Compliance::Unknown => 1,
+        Compliance::Compliant => 2,
     }
 }
 

@@ -135,7 +135,7 @@ fn header_tools(site: &Site, user: &SignedIn, query: &str) -> Markup {
         form.search role="search" aria-label="Organization data" action=(site.links.page(&[&user.organization, "search"])) {
             label.visually-hidden for="search" { "Search" }
             input id="search" name="q" type="search" maxlength="255" required value=(query)
-                placeholder="digest, image, pod, commit, flow, trail";
+                placeholder="environment, image, pod, digest, commit, flow, trail";
             button type="submit" { "Search" }
         }
         form method="post" action=(site.links.page(&["sign-out"])) {

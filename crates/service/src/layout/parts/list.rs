@@ -20,6 +20,11 @@ pub(crate) fn first_rows_note(cut_at: Option<usize>, what: &str) -> Markup {
     html! { @if let Some(listed) = cut_at { p { "Only the first " (listed) " " (what) " are shown." } } }
 }
 
+/// What is missing, and the command that adds it.
+pub(crate) fn empty(text: &str, command: &str) -> Markup {
+    html! { p { (text) " Next: " code { (command) } } }
+}
+
 /// A table that scrolls horizontally if it is wider than the screen.
 pub(crate) fn table(label: &str, columns: &[&str], rows: &Markup) -> Markup {
     html! {

@@ -21,11 +21,6 @@ pub(crate) struct RuleResults {
 }
 
 impl RuleResults {
-    /// Number of artifacts that do not fulfill the rule.
-    pub(crate) fn failures(&self) -> usize {
-        self.artifacts.iter().filter(|(outcome, _)| !outcome.is_fulfilled()).count()
-    }
-
     /// The cells of the policy and the rule.
     pub(crate) fn heading(&self, site: &Site, organization: &str) -> Markup {
         html! {

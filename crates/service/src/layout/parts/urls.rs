@@ -2,11 +2,12 @@
 
 use maud::{Markup, html};
 
-use crate::layout::parts::escape::text;
+use crate::layout::parts::escape::{link, text};
 use crate::layout::parts::filter::Filter;
 use crate::layout::parts::format::short_digest;
 use crate::layout::parts::pagination::page_of_snapshot;
 use crate::site::Site;
+use model::escape::Escaped;
 use model::{Fingerprint, Timestamp};
 use store::search::Artifact;
 
@@ -27,6 +28,14 @@ pub(crate) fn digest_link(site: &Site, organization: &str, fingerprint: &Fingerp
     html! {
         a href=(artifact(site, organization, fingerprint)) title=(fingerprint) { code { (short_digest(fingerprint)) } }
     }
+}
+
+/// The start of a commit's hash, as a link if its page is known.
+pub(crate) fn commit_link(sha: &str, url: Option<&str>) -> Markup {
+    link(
+        url.unwrap_or_default(),
+        &html! { code title=(Escaped(sha).to_string()) { (text(&sha.chars().take(7).collect::<String>())) } },
+    )
 }
 
 pub(crate) fn trail(site: &Site, organization: &str, flow: &str, trail: &str) -> String {

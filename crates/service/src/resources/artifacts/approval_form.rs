@@ -18,12 +18,13 @@ use crate::http::problem::Problem;
 use crate::layout::form::Form;
 use crate::layout::parts::escape::{lines, text, url_link};
 use crate::layout::parts::format::{badge, timestamp};
-use crate::layout::parts::list::{MAX_LISTED, latest_note, table};
+use crate::layout::parts::list::{MAX_LISTED, empty, latest_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::urls::{self, EnvironmentLinks};
 use crate::layout::session::OrganizationForm;
 use crate::site::Site;
 use model::access::{Operation, Role};
+use model::escape::Escaped;
 use model::{Approval, ApprovalItem, ApprovalState, EnvironmentName, Fingerprint, FlowName, Text};
 use store::AtMost;
 use store::bootstrap::KnownNames;
@@ -150,7 +151,9 @@ pub(crate) fn section(
     html! {
         section {
             h2 { "Approvals" }
-            @if approvals.listed.is_empty() { p { "No approvals." } }
+            @if approvals.listed.is_empty() {
+                (empty("No approvals.", "supercargo approve --environment NAME FLOW DIGEST"))
+            }
             @else { (table("Approvals", &columns, &rows)) }
             (latest_note(approvals.cut_at(), "approvals"))
             (form(site, user, artifact, flows, known))
@@ -194,7 +197,7 @@ fn form(
         h3 { "Approve this artifact" }
         form.filter method="post" action=(urls::artifact(site, &user.organization, &artifact)) {
             (name_field("flow", "Flow", &flows))
-            (name_field("environment", "Environment", &environments))
+            (environment_field(&environments))
             div {
                 label for="comment" { "Comment" }
                 textarea id="comment" name="comment" rows="1" maxlength=(MAX_COMMENT_CHARS) {}
@@ -218,6 +221,22 @@ fn withdrawal(site: &Site, user: &SignedIn, artifact: Fingerprint, approval: &Ap
                 input type="hidden" name="withdraw" value=(approval.release_number);
                 input name="comment" aria-label=(label) placeholder="Reason" maxlength=(MAX_COMMENT_CHARS) autocomplete="off";
                 button type="submit" { "Withdraw" }
+            }
+        }
+    }
+}
+
+/// A list of environments, of which none is chosen unless there is one only. Too many for a list are suggestions.
+fn environment_field(environments: &[&str]) -> Markup {
+    if environments.len() > MAX_LISTED {
+        return name_field("environment", "Environment", environments);
+    }
+    html! {
+        div {
+            label for="environment" { "Environment" }
+            select id="environment" name="environment" required {
+                @if environments.len() > 1 { option value="" { "choose" } }
+                @for name in environments { option value=(name) { (Escaped(name).to_string()) } }
             }
         }
     }

@@ -7,6 +7,7 @@ use axum::http::Uri;
 use maud::{Markup, html};
 
 use crate::engine::artifact_details::ArtifactHistory;
+use crate::engine::found_attestations::FoundAttestations;
 use crate::http::parameters::Parameters;
 use crate::layout::parts::attestation::content;
 use crate::layout::parts::environment_status::CurrentStatus;
@@ -14,13 +15,16 @@ use crate::layout::parts::environment_status::verdict_reason;
 use crate::layout::parts::escape::{link, text, url_link};
 use crate::layout::parts::format::{count, result_badge, timestamp};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
-use crate::layout::parts::list::{first_rows_note, latest_note, table};
+use crate::layout::parts::list::{empty, first_rows_note, latest_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::rules::{self, RuleResults};
 use crate::layout::parts::urls::{self, EnvironmentLinks};
 use crate::layout::session::OrganizationPage;
 use crate::resources::artifacts::approval_form;
 use crate::site::{PageSite, Site};
+use ::rules::compliance::Compliance;
+use model::image_id::short_name;
+use model::reason::{Reason, refusal};
 use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests, repository_page};
 use store::artifacts::flows::ArtifactFlow;
 use store::artifacts::{CurrentRun, PastRun};
@@ -30,6 +34,9 @@ use store::provenance::Source;
 use store::{AtMost, Transaction};
 
 const MAX_RULE_ENVIRONMENTS: usize = 10;
+
+/// Maximum number of environments in the first sentence.
+const MAX_NAMED: usize = 3;
 
 struct ArtifactData {
     names: AtMost<String>,
@@ -55,9 +62,22 @@ pub(crate) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let parameters = Parameters::read(&uri, &approval_form::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
-    let known = ArtifactData::read(&site, &mut site.store.read().await?, &organization, artifact).await?;
+    let mut transaction = site.store.read().await?;
+    let mut known = ArtifactData::read(&site, &mut transaction, &organization, artifact).await?;
     if known.is_empty() {
         return Err(Refusal::NotFound);
+    }
+    let digests: BTreeSet<_> = [&known.digests.image_indexes, &known.digests.image_manifests]
+        .into_iter()
+        .flatten()
+        .map(|other| other.fingerprint)
+        .chain([artifact])
+        .collect();
+    if let Some(reasons) = known.first_reasons() {
+        let found =
+            FoundAttestations::read(&site, &mut transaction, &organization, &digests, reasons.iter()).await?;
+        drop(transaction);
+        found.complete(reasons.iter_mut()).await;
     }
     let digest = artifact.to_string();
     let mut reported = known.flows.iter().filter_map(|flow| flow.report.as_ref());
@@ -66,6 +86,7 @@ pub(crate) async fn page(
     let content = html! {
         (approval_form::confirmation(&known.history.approvals.listed, &parameters, name)?)
         h1 { (text(name)) }
+        (verdict_in_words(&site, name, &known.history.current_runs))
         dl {
             dt { "Digest" }
             dd { code.whole { "sha256:" (digest) } }
@@ -139,12 +160,52 @@ impl ArtifactData {
         })
     }
 
+    /// The reasons of the first environment where it does not comply.
+    fn first_reasons(&mut self) -> Option<&mut Vec<Reason>> {
+        let mut verdicts = self.history.current_runs.listed.iter_mut().map(|run| &mut run.artifact.verdict);
+        let failing = verdicts.find(|verdict| verdict.compliance == Compliance::NonCompliant)?;
+        Some(&mut failing.reasons)
+    }
+
     fn is_empty(&self) -> bool {
         self.names.listed.is_empty()
             && self.flows.is_empty()
             && self.history.attestations.listed.is_empty()
             && self.history.approvals.listed.is_empty()
             && self.digests.is_empty()
+    }
+}
+
+/// Where it may not run and why, or where it may.
+fn verdict_in_words(site: &Site, name: &str, runs: &AtMost<CurrentRun>) -> Markup {
+    let now = site.now();
+    let of = |wanted: Compliance| {
+        let runs = runs
+            .listed
+            .iter()
+            .filter(move |run| CurrentStatus::from_run(run, site, now).compliance() == wanted);
+        runs.collect::<Vec<_>>()
+    };
+    let (failing, compliant) = (of(Compliance::NonCompliant), of(Compliance::Compliant));
+    let names = |runs: &[&CurrentRun]| {
+        let named = runs.iter().take(MAX_NAMED).map(|run| run.environment.name.as_str());
+        let named = named.collect::<Vec<_>>().join(", ");
+        if runs.len() > MAX_NAMED { format!("{named} and {} more", runs.len() - MAX_NAMED) } else { named }
+    };
+    html! {
+        p.lead {
+            @if let Some(first) = failing.first() {
+                @let findings: Vec<_> = first.artifact.verdict.reasons.iter().map(Reason::finding).collect();
+                strong.bad { (text(&refusal(short_name(name), Some(&first.environment.name), &findings))) }
+                @if let [_, others @ ..] = failing.as_slice() && !others.is_empty() { "; nor in " (text(&names(others))) }
+            } @else if !compliant.is_empty() {
+                "Complies in " (text(&names(&compliant)))
+            } @else if runs.listed.is_empty() {
+                "Does not run anywhere"
+            } @else {
+                "No verdict: no policy applies where it runs, or no current report confirms one"
+            }
+        }
     }
 }
 
@@ -325,7 +386,9 @@ fn attestations(site: &Site, organization: &str, attestations: &AtMost<Attestati
     html! {
         section {
             h2 { "Attestations" }
-            @if attestations.listed.is_empty() { p { "No attestations." } }
+            @if attestations.listed.is_empty() {
+                (empty("No attestations.", "supercargo attest junit --flow FLOW --trail TRAIL --name unit-tests --fingerprint DIGEST RESULTS"))
+            }
             @else { (table("Attestations", &columns, &rows)) }
             (latest_note(attestations.cut_at(), "attestations"))
         }

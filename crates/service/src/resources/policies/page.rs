@@ -35,7 +35,9 @@ pub(crate) async fn list(
     };
     let content = html! {
         h1 { "Policies" }
-        @if policies.is_empty() { p { "No policies." } }
+        @if policies.is_empty() {
+            p { "No policies. Next: declare one below " code { "policies" } ", or " code { "policy" } " of an environment, in the bootstrap file." }
+        }
         @else { (table("Policies", &["Policy", "Version", "Description", "Environments"], &rows)) }
     };
     let alternate = Alternate::new(&site, &["policies", &organization], &[], &["list", "policies"]);

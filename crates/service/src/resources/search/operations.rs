@@ -169,9 +169,9 @@ pub(crate) struct TextMatches {
 /// Something that matches a text.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct TextMatch {
-    /// `digest`, `commit` (of an artifact), `image`, `pod`, `flow` or `trail`
+    /// `environment`, `digest`, `commit` (of an artifact), `image`, `pod`, `flow` or `trail`
     kind: &'static str,
-    /// The name of the image, pod, flow or trail, or the commit; empty if the artifact neither ran nor was reported
+    /// The name of the environment, image, pod, flow or trail, or the commit; empty if the artifact neither ran nor was reported
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<Fingerprint>,
@@ -185,7 +185,7 @@ pub(crate) struct TextMatch {
     html_url: Option<String>,
 }
 
-/// Search names of images, pods, flows and trails that contain a text, and digests and commits that start with it. Not in the
+/// Search names of environments, images, pods, flows and trails that contain a text, and digests and commits that start with it. Not in the
 /// interface.
 #[utoipa::path(
     get,
@@ -223,6 +223,10 @@ pub(crate) async fn search_text(
     };
     let named = |kind| move |Artifact { fingerprint, name }| artifact(kind, name, fingerprint);
     let mut matches = TextMatches::default();
+    matches.add("environment", found.environments, |name| {
+        let html_url = Some(site.links.environment_page(&organization, &name));
+        TextMatch { html_url, ..of("environment", name) }
+    });
     matches.add("digest", found.digests, named("digest"));
     matches.add("commit", found.built, |(commit, built)| artifact("commit", commit, built));
     matches.add("trail", found.trails_of_commits, trail);

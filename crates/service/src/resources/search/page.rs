@@ -1,4 +1,4 @@
-//! The search for artifacts (by digest, image, pod or commit), flows and trails.
+//! The search for environments, artifacts (by digest, image, pod or commit), flows and trails.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -30,14 +30,16 @@ pub(crate) async fn page(
     } else {
         let groups = groups(&site, &organization, &query).await?;
         html! {
-            @if groups.is_empty() { p { "No results." } }
+            @if groups.is_empty() {
+                p { "No results. Searched: environments, images, pods, flows, trails, digests and commits of " (text(&organization)) "." }
+            }
             @for group in &groups { (group) }
         }
     };
     let content = html! {
         h1 { "Search" @if !query.is_empty() { ": " (text(&query)) } }
         p {
-            "Digests and commits match by their first " (MIN_DIGITS) " digits or more; images, pods, flows and trails by any "
+            "Digests and commits match by their first " (MIN_DIGITS) " digits or more; environments, images, pods, flows and trails by any "
             "part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, ended images and ended pods; the "
             "environments share the pods equally. Older entries match by their full names."
         }
@@ -56,7 +58,9 @@ async fn groups(site: &Site, organization: &str, query: &str) -> Result<Vec<Mark
     drop(transaction);
     let artifact = |artifact: &Artifact| artifact_link(site, organization, artifact);
     let trail = |trail: &Trail| crate::resources::search::page::trail(site, organization, trail);
+    let environment = |name: &String| EnvironmentLinks { site, organization, environment: name }.link();
     let groups = [
+        group("Environments", &found.environments, environment),
         group("Digests", &found.digests, artifact),
         group("Built from commits", &found.built, |(commit, fingerprint)| {
             let built = Artifact { fingerprint: *fingerprint, name: String::new() };

@@ -1,4 +1,4 @@
-//! Searches artifacts, pods, flows and trails by a text, for the page and the operation.
+//! Searches environments, artifacts, pods, flows and trails by a text, for the page and the operation.
 
 use model::Fingerprint;
 use store::search::{Artifact, PodRun, SearchText, Trail};
@@ -11,6 +11,7 @@ pub(crate) const MIN_DIGITS: usize = 7;
 pub(crate) const MAX_QUERY_CHARS: usize = 255;
 
 pub(crate) struct SearchResults {
+    pub(crate) environments: AtMost<String>,
     pub(crate) digests: AtMost<Artifact>,
     /// Commits, and the artifacts that were built from them.
     pub(crate) built: AtMost<(String, Fingerprint)>,
@@ -29,6 +30,7 @@ impl SearchResults {
     ) -> Result<Self, Error> {
         let text = SearchText::new(query);
         let mut found = Self {
+            environments: store::search::environments(transaction, organization, &text).await?,
             digests: AtMost::default(),
             built: AtMost::default(),
             trails_of_commits: AtMost::default(),

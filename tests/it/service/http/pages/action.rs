@@ -85,6 +85,8 @@ async fn action_shows_deliveries_and_their_results(database: Database) {
     assert_contains(&page, &[">pending</span>"]);
     let list = Browser::read_page(&service, "/ui/acme/actions").await;
     assert_contains(&list, &[&format!(r#"<a href="{PATH}"><bdi>tell ops</bdi></a>"#), "failing"]);
+    let front = Browser::read_page(&service, "/ui/acme").await;
+    assert_contains(&front, &[&format!(r#"Notifications of <a href="{PATH}"><bdi>tell ops</bdi></a> fail"#)]);
     assert_contains(&Browser::read_page(&service, "/ui/acme").await, &[r#"<a href="/ui/acme/actions">"#]);
     // Secrets are hidden from an admin too, although the operation returns them.
     let mut admin = Browser::signed_in(&service, ADMIN).await;

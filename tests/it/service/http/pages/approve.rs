@@ -47,8 +47,10 @@ async fn approver_approves_an_artifact_on_its_page(database: Database) {
     let page = kim.get(&path()).await;
     assert_contains(&page.text, &["Approve this artifact", FORM, "not approved"]);
     // The scope of the token has one flow and one environment, which are filled in.
-    let fields =
-        ["name=\"flow\" list=\"flow-names\" value=\"cart\"", "list=\"environment-names\" value=\"prod\""];
+    let fields = [
+        "name=\"flow\" list=\"flow-names\" value=\"cart\"",
+        "name=\"environment\" required><option value=\"prod\">prod</option></select>",
+    ];
     assert_contains(&page.text, &fields);
     assert!(!page.text.contains("value=\"stage\"") && !page.text.contains("value=\"web\""), "{}", page.text);
     let fields = [("flow", "cart"), ("environment", "prod"), ("comment", "load test\r\npassed ")];
@@ -169,7 +171,10 @@ async fn form_suggests_what_the_token_may_approve(database: Database) {
     let suggested = ["prod", "stage", "cart", "web"].map(|name| format!("<option value=\"{name}\">"));
     assert_contains(&page, &suggested.each_ref().map(String::as_str));
     // Several suggestions: nothing is filled in.
-    assert_contains(&page, &["list=\"flow-names\" value=\"\"", "list=\"environment-names\" value=\"\""]);
+    assert_contains(
+        &page,
+        &["list=\"flow-names\" value=\"\"", "required><option value=\"\">choose</option>"],
+    );
     // A token whose scope contains nothing that exists gets no form.
     let other =
         format!("{{name: kim, role: approve, environments: [later], flows: ['*'], file: {APPROVER}}}");

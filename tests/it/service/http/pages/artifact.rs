@@ -45,7 +45,7 @@ async fn artifact_shows_origin_attestations_approvals_and_runs(database: Databas
     assert_contains(
         &page,
         &[
-            "shop/cart:1",
+            "shop/cart:1 must not run in prod: unit failed, 1 of 4, trail t-1",
             &format!("sha256:{}", digest('a')),
             &format!(r#"<a href="https://github.com/acme/cart/commit/{}" rel="noreferrer">"#, "c".repeat(40)),
             r#"<a href="https://github.com/acme/cart" rel="noreferrer"><bdi>acme/cart</bdi></a>"#,

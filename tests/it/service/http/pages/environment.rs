@@ -70,7 +70,7 @@ pub(crate) fn to_the_second(micros: i64) -> String {
     jiff::Timestamp::from_second(micros.div_euclid(1_000_000)).unwrap().to_string()
 }
 
-async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database: Database) {
+async fn running_artifacts_are_listed_with_verdict_and_reason_failures_first(database: Database) {
     let service = with_policy(database, &Limits::default()).await;
     attest(&service, 'a', 0).await;
     attest(&service, 'b', 1).await;
@@ -83,16 +83,21 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
     service.report(REPORTER, "prod", report(&pods)).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
     // A link leads to the page.
-    shows(&mut browser, "/ui/acme", &[&format!("href=\"{PAGE}\"")]).await;
+    let first =
+        shows(&mut browser, "/ui/acme", &[&format!("href=\"{PAGE}\""), "and 1 more", " failed</bdi>, "])
+            .await;
+    assert!(!first.contains("no policy") && !first.contains("wait"), "{first}");
     let text = shows(
         &mut browser,
         PAGE,
         &[
             "3 artifacts in 4 pods",
-            "<bdi>shop</bdi> / <bdi>Deployment web (inferred)</bdi>",
-            "<bdi>shop</bdi> / <bdi>StatefulSet db</bdi>",
+            "<bdi>shop</bdi> / <span title=\"Deployment web (inferred)\"><bdi>deploy/web</bdi></span>",
+            "<bdi>shop</bdi> / <span title=\"StatefulSet db\"><bdi>sts/db</bdi></span>",
             "<bdi>shop</bdi> / pods without an owner",
-            "<td data-name=\"Pods\">2</td>",
+            "2 pods",
+            "<td class=\"results\">3 passed</td>",
+            "<td class=\"results\">1 of 3 failed</td>",
             "meets the policy",
             "unit of the flow cart failed",
             "unit of the flow cart is missing",
@@ -105,11 +110,13 @@ async fn running_artifacts_are_grouped_by_owner_with_verdict_and_reason(database
     )
     .await;
     assert!(!text.contains(" style=") && !text.contains("<script>"), "{text}");
+    let places = ["unit of the flow cart is missing", "unit of the flow cart failed", "meets the policy"];
+    assert!(places.map(|reason| text.find(reason).unwrap()).is_sorted(), "{text}");
     assert!(browser.get(PAGE).await.text.contains("<bdi>registry/<wbr>web:1</bdi>"));
     // The search and the filter are in the URL.
     for (query, there, not_there) in [
-        ("?q=DB&compliance=&at=", "StatefulSet db", "Deployment web"),
-        ("?q=web-2", "pod <bdi>web-2</bdi>", "StatefulSet db"),
+        ("?q=DB&compliance=&at=", "sts/db", "deploy/web"),
+        ("?q=web-2", "pod <bdi>web-2</bdi>", "sts/db"),
         ("?q=deployment", "registry/web:1", "registry/db:1"),
         ("?q=cccccc", "registry/tool:1", "registry/db:1"),
         ("?q=web_2", "No artifact matches", "registry/web:1"),
@@ -145,8 +152,10 @@ async fn past_artifacts_have_the_verdicts_of_then_and_of_today(database: Databas
     for moment in [first, first + 1] {
         let text = shows(&mut browser, &at(moment), &expected).await;
         assert!(!text.contains("cart:2") && !text.contains("role=\"status\""), "{text}");
+        // No live status.
+        assert!(text.contains("back to now") && !text.contains("Last report"), "{text}");
         let [bad, good] = [("Then", "bad"), ("Today", "good")]
-            .map(|(name, class)| format!("<td data-name=\"{name}\"><span class=\"badge {class}\">"));
+            .map(|(name, class)| format!("data-name=\"{name}\"><span class=\"badge {class}\">"));
         assert!(text.find(&bad).unwrap() < text.find(&good).unwrap(), "{text}");
     }
     // Just before its end the artifact ran, and was compliant.
@@ -159,6 +168,36 @@ async fn past_artifacts_have_the_verdicts_of_then_and_of_today(database: Databas
     // Rounded up to the next millisecond.
     let field = format!("value=\"{}", to_the_second(first + 999).trim_end_matches('Z'));
     assert!(text.contains("value=\"nothing\"") && text.contains(&field), "{text}");
+}
+
+async fn artifacts_have_their_commit_on_the_page_and_on_the_timeline(database: Database) {
+    let service = with_policy(database, &Limits::default()).await;
+    let attested = json!({
+        "attestation_name": "unit", "artifact_fingerprint": digest('a'),
+        "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0, "skipped": 1}],
+        "git_commit_info": {"sha1": "c".repeat(40)},
+        "repo_info": {"name": "acme/cart", "url": "https://github.com/acme/cart"},
+    });
+    service.attest(ADMIN, "cart", "t", form(&attested)).await.expect(201);
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let sha = "c".repeat(40);
+    let commit = format!(
+        "<a href=\"https://github.com/acme/cart/commit/{sha}\" rel=\"noreferrer\"><code title=\"{sha}\"><bdi>ccccccc</bdi></code></a>"
+    );
+    let mut browser = Browser::signed_in(&service, READER).await;
+    shows(&mut browser, PAGE, &[&commit, "2 passed, 1 skipped"]).await;
+    shows(&mut browser, &format!("{PAGE}/timeline"), &[&format!(", commit {commit}")]).await;
+}
+
+async fn silent_environment_has_no_fulfilled_rule(database: Database) {
+    let service = with_policy(database, &Limits::default()).await;
+    attest(&service, 'a', 0).await;
+    service.report(REPORTER, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    let mut browser = Browser::signed_in(&service, READER).await;
+    shows(&mut browser, PAGE, &["badge good\">fulfilled"]).await;
+    service.database.execute("UPDATE environments SET last_report_at = last_report_at - 200000000").await;
+    let text = shows(&mut browser, PAGE, &["not confirmed"]).await;
+    assert!(!text.contains("badge good"), "{text}");
 }
 
 async fn environment_may_have_the_name_of_its_organization(database: Database) {
@@ -283,7 +322,7 @@ async fn ten_thousand_artifacts_are_paginated(database: Database) {
         let text = shows(&mut browser, &path, &["10000 artifacts in 10000 pods"]).await;
         assert!(text.len() < 300_000, "{path}: {} bytes", text.len());
     }
-    let first = shows(&mut browser, PAGE, &["10000 rows, page 1 of 100", "?page=2", "?page=100"]).await;
+    let first = shows(&mut browser, PAGE, &["10000 artifacts, page 1 of 100", "?page=2", "?page=100"]).await;
     assert_eq!(first.matches("<details").count(), 100);
     let last =
         shows(&mut browser, &format!("{PAGE}?page=100"), &["page 100 of 100", "app-09999", "?page=99"]).await;
@@ -292,19 +331,24 @@ async fn ten_thousand_artifacts_are_paginated(database: Database) {
     let found = shows(
         &mut browser,
         &format!("{PAGE}?q=app-09999-x"),
-        &["1 row", "<bdi>team-49</bdi> / <bdi>ReplicaSet app-09999</bdi>"],
+        &[
+            "1 artifact",
+            "<bdi>team-49</bdi> / <span title=\"ReplicaSet app-09999\"><bdi>rs/app-09999</bdi></span>",
+        ],
     )
     .await;
     assert_eq!(found.matches("<details").count(), 1);
 }
 
 crate::service::on_both!(
-    running_artifacts_are_grouped_by_owner_with_verdict_and_reason,
+    running_artifacts_are_listed_with_verdict_and_reason_failures_first,
     past_artifacts_have_the_verdicts_of_then_and_of_today,
+    artifacts_have_their_commit_on_the_page_and_on_the_timeline,
     allow_list_entry_is_shown_with_author_and_reason,
 );
 
 crate::service::on_sqlite!(
+    silent_environment_has_no_fulfilled_rule,
     environment_may_have_the_name_of_its_organization,
     page_warns_about_incomplete_history,
     invalid_parameters_are_rejected_and_unknown_environments_not_found,

@@ -49,10 +49,11 @@ async fn session_starts_with_a_token_and_ends_with_sign_out(database: Database) 
     assert_eq!(redirect_target(&browser.sign_in(READER, "/ui/acme?at=x").await), "/ui/acme?at=x");
     let page = browser.get("/ui/acme").await;
     assert_eq!(page.status, 200);
-    for expected in ["prod", "1 artifact in 1 pod", "1 event in the last day", "unknown", "reader"] {
+    for expected in ["prod", "1 artifact in 1 pod", "1 event in the last day", "no policy", "reader"] {
         assert!(page.text.contains(expected), "{expected}: {}", page.text);
     }
     assert_eq!(redirect_target(&browser.get("/ui").await), "/ui/acme");
+    assert_eq!(redirect_target(&browser.get("/").await), "/ui");
     let cookie = browser.cookie.clone();
     let origin = service.base.clone();
     assert_eq!(redirect_target(&browser.post("/ui/sign-out", &origin, &[]).await), "/ui/sign-in");

@@ -26,6 +26,7 @@ async fn search_finds_each_kind_and_links_to_its_page(database: Database) {
     let (a, b) =
         (format!("/ui/acme/artifacts/{}", digest('a')), format!("/ui/acme/artifacts/{}", digest('b')));
     let trail = "/ui/acme/flows/cart/trails/build-7".to_owned();
+    let prod = "/ui/acme/environments/prod".to_owned();
     let mut browser = Browser::signed_in(&service, READER).await;
     for (query, group, target) in [
         ("aaaaaaa", "Digests", &a),
@@ -37,6 +38,7 @@ async fn search_finds_each_kind_and_links_to_its_page(database: Database) {
         (&commit, "Built from commits", &b),
         ("0123456", "Trails of commits", &trail),
         ("CART", "Flows", &trail),
+        ("pRo", "Environments", &prod),
         ("uild-", "Trails", &trail),
     ] {
         let page = browser.get(&search_url(query)).await;

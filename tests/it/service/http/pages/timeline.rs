@@ -97,8 +97,15 @@ async fn snapshots_are_listed_newest_first_with_their_changes(database: Database
     let compared = format!("{environment}/compare?from=2&amp;to=3");
     assert_contains(
         snapshot(&text, 3),
-        &["Exited 1", "registry/web:1", &compared, "not yet", "so far"],
-        &["Started", "Scaled", "registry/db:1"],
+        &[
+            "Exited 1",
+            "registry/web:1",
+            &compared,
+            "not yet",
+            "so far",
+            ": <bdi>unit of the flow cart is missing</bdi>",
+        ],
+        &["Started", "Scaled"],
     );
     // The page of the environment at that time has the content of the snapshot.
     shows(&mut browser, &at, &["2 artifacts in 4 pods", &format!("{PAGE}#snapshot-2")]).await;

@@ -6,21 +6,22 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
+use sqlx::types::Uuid;
 
 use crate::engine::inputs::Inputs;
 use crate::http::blocking::compute;
 use crate::layout::parts::environment_status::CurrentStatus;
 use crate::layout::parts::escape::text;
 use crate::layout::parts::filter::Filter;
-use crate::layout::parts::format::{badge, compliance_badge, count, running_totals, utc};
+use crate::layout::parts::format::{badge, compliance_badge, count, precise, running_totals, utc};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
-use crate::layout::parts::list::{first_rows_note, table};
+use crate::layout::parts::list::{empty, first_rows_note, table};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::rules::{self, RuleResults};
-use crate::layout::parts::urls::EnvironmentLinks;
+use crate::layout::parts::urls::{self, EnvironmentLinks};
 use crate::layout::session::OrganizationPage;
 use crate::resources::environments::pages::running::{self, RunningPage, RunningRow, Verdicts};
-use crate::resources::environments::pages::table::{Table, row_count};
+use crate::resources::environments::pages::table::{Recorded, Table, artifact_count};
 use crate::site::{PageSite, Site};
 use ::rules::absence::ExpectedArtifacts;
 use ::rules::compliance::{Compliance, ComplianceCounts};
@@ -40,6 +41,21 @@ struct Past {
     at: Timestamp,
     snapshot: Option<i64>,
     coverage: HistoryCoverage,
+}
+
+impl Past {
+    async fn read(
+        transaction: &mut Transaction,
+        organization: &str,
+        environment: Uuid,
+        at: Timestamp,
+        status: CurrentStatus,
+    ) -> Result<Self, store::Error> {
+        let history =
+            store::environments::contents::history(transaction, organization, environment, at).await?;
+        let coverage = HistoryCoverage::new(at, status.now, &history, status.validity.silent_after);
+        Ok(Self { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
+    }
 }
 
 /// Maximum number of non-compliant artifacts for which the rules are evaluated. Others fulfill all rules or are allowed.
@@ -72,13 +88,7 @@ pub(crate) async fn page(
         .ok_or(Refusal::NotFound)?;
     let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
-        Some(at) => {
-            let history =
-                store::environments::contents::history(&mut transaction, &organization, environment.id, at)
-                    .await?;
-            let coverage = HistoryCoverage::new(at, now, &history, status.validity.silent_after);
-            Some(Past { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
-        }
+        Some(at) => Some(Past::read(&mut transaction, &organization, environment.id, at, status).await?),
         None => None,
     };
     let groups = match past {
@@ -110,51 +120,59 @@ pub(crate) async fn page(
     let select = move || Selected::new(groups, stored, is_confirmed, &wanted);
     let selected = compute(select).await?;
     let page = &selected.page;
+    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
+    let mut transaction = site.store.read().await?;
     // The rows of a search are not all artifacts.
     let rules = if past.is_none() && filter.q.is_empty() && !policies.is_empty() {
-        let is_cut = selected.failing.len() > MAX_EVALUATED;
         let failing = selected.failing.iter().take(MAX_EVALUATED);
         let failing = failing.map(|(artifact, reported)| (*artifact, reported.clone())).collect();
-        let mut transaction = site.store.read().await?;
         let rules = rules::evaluate(&site, &mut transaction, &organization, &name, &failing).await?;
-        Some((rules, is_cut))
+        Some(rule_results(links, &rules, &selected.failing, status))
     } else {
         None
     };
     let today = match past {
-        Some(_) => {
-            let mut transaction = site.store.read().await?;
-            Some(evaluate_today(&site, &mut transaction, &organization, &environment, page).await?)
-        }
+        Some(_) => Some(evaluate_today(&site, &mut transaction, &organization, &environment, page).await?),
         None => None,
     };
+    let recorded = recorded(&mut transaction, &organization, page).await?;
+    drop(transaction);
     let verdicts = Verdicts { stored: &selected.stored, is_confirmed };
     let today = today.as_ref().map(|stored| Verdicts { stored, is_confirmed: status.is_confirmed() });
     let caption = match past {
         Some(past) => format!("Artifacts in {name} at {}", utc(past.at)),
         None => format!("Running artifacts in {name}"),
     };
-    let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let path = links.page();
     let artifacts_path = site.links.page(&[&organization, "artifacts"]);
-    let table = Table { caption: &caption, artifacts_path: &artifacts_path, page, verdicts, today, now };
+    let recorded = &recorded;
+    let table =
+        Table { caption: &caption, artifacts_path: &artifacts_path, page, recorded, verdicts, today, now };
     let content = html! {
         h1 { (text(&name)) }
-        (current_facts(links, &environment, totals, status, &policies))
-        @if user.is_admin() { p { a href=(links.url(&["access-review"])) { "Who may make artifacts compliant" } } }
-        @if let Some((past, (totals, counts))) = past.zip(selected.past) {
-            (past_facts(links, past, environment.snapshot, totals, counts))
+        @match past.zip(selected.past) {
+            Some((past, (totals, counts))) => (past_facts(links, past, environment.snapshot, totals, counts)),
+            None => {
+                (current_facts(links, &environment, totals, status, &policies))
+                p.links {
+                    a href=(links.timeline(1)) { "Timeline" }
+                    a href=(links.url(&["agents"])) { "Agents" }
+                    @if user.is_admin() { a href=(links.url(&["access-review"])) { "Who may make artifacts compliant" } }
+                }
+            }
         }
-        @if let Some((rules, is_cut)) = &rules { (rule_results(links, rules, *is_cut)) }
         (filter.form(&path))
         (filter.counts(&path, page.counts))
         @if page.rows.is_empty() {
-            p { (if selected.is_empty { "No artifacts." } else { "No artifact matches the filter." }) }
+            @if !selected.is_empty { p { "No artifact matches the filter." } }
+            @else if past.is_some() { p { "No artifacts." } }
+            @else { (empty("No artifacts.", &format!("supercargo agent --once --environment {name}"))) }
         } @else {
-            p { (row_count(page)) }
+            p { (artifact_count(page)) }
             (table.markup())
             (page.pagination.links(|page| format!("{path}{}", Filter { page, ..filter.clone() }.query())))
         }
+        @if let Some(rules) = rules { (rules) }
     };
     let alternate = alternate(&site, &organization, &name, environment.snapshot, past);
     let is_live = past.is_none();
@@ -177,6 +195,18 @@ fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Optio
         None if last > 0 => snapshot("-1", ""),
         _ => Alternate::new(site, &["environments", organization, name], &[], &["get", "environment", name]),
     }
+}
+
+/// What pipelines recorded of the artifacts on a page.
+async fn recorded(
+    transaction: &mut Transaction,
+    organization: &str,
+    page: &RunningPage,
+) -> Result<Recorded, store::Error> {
+    let artifacts = page.rows.iter().map(|row| row.artifact).collect();
+    let known = store::artifacts::flows::known(transaction, organization, &artifacts).await?;
+    let tests = store::attestations::lists::tests(transaction, organization, &artifacts).await?;
+    Ok(Recorded { known, tests })
 }
 
 /// Evaluates the artifacts of a page of the past by the current policies and evidence.
@@ -202,7 +232,10 @@ async fn evaluate_today(
 
 /// The artifacts of rows, with their namespaces.
 fn reported<'a>(rows: impl IntoIterator<Item = &'a RunningRow>) -> ReportedArtifacts {
-    running_artifacts(rows.into_iter().map(|row| (row.image.as_str(), row.artifact, row.namespace.as_str())))
+    let in_namespaces = |row: &'a RunningRow| {
+        row.workloads.iter().map(|workload| (row.image(), row.artifact, workload.namespace.as_str()))
+    };
+    running_artifacts(rows.into_iter().flat_map(in_namespaces))
 }
 
 impl Selected {
@@ -273,35 +306,48 @@ fn current_facts(
                 @if policies.is_empty() { "none" }
             }
         }
-        p { a href=(links.timeline(1)) { "Timeline" } ", " a href=(links.url(&["agents"])) { "agents" } }
     }
 }
 
-/// Each rule with the number of artifacts that do not fulfill it. `is_cut`: there are more than [`MAX_EVALUATED`] non-compliant
-/// artifacts.
-fn rule_results(links: EnvironmentLinks<'_>, rules: &[RuleResults], is_cut: bool) -> Markup {
-    let rows = html! {
-        @for rule in rules {
-            tr {
-                (rule.heading(links.site, links.organization))
-                td {
-                    @match rule.failures() {
-                        0 => (badge("good", "fulfilled")),
-                        failures => {
-                            (badge("bad", "not fulfilled"))
-                            span.reason { (count(i64::try_from(failures).unwrap_or(i64::MAX), "artifact", "artifacts")) }
-                        }
-                    }
+/// Each rule with the number of artifacts that do not fulfill it, of the first [`MAX_EVALUATED`] that do not comply.
+fn rule_results(
+    links: EnvironmentLinks<'_>,
+    rules: &[RuleResults],
+    failing: &ReportedArtifacts,
+    status: CurrentStatus,
+) -> Markup {
+    let result = |rule: &RuleResults| {
+        let mut failures =
+            failing.keys().zip(&rule.artifacts).filter(|(_, (outcome, _))| !outcome.is_fulfilled());
+        match (failures.next(), failures.count()) {
+            (None, _) if !status.is_confirmed() => badge("open", "not confirmed"),
+            (None, _) => badge("good", "fulfilled"),
+            (Some((first, _)), others) => {
+                let non_compliant =
+                    Filter { compliance: Some(Compliance::NonCompliant), ..Filter::default() };
+                let page = match others {
+                    0 => urls::artifact(links.site, links.organization, first),
+                    _ => format!("{}{}#artifacts", links.page(), non_compliant.query()),
+                };
+                html! {
+                    (badge("bad", "not fulfilled"))
+                    " " a href=(page) { (count(others + 1, "artifact", "artifacts")) }
                 }
             }
         }
     };
+    let rows = html! {
+        @for rule in rules {
+            tr { (rule.heading(links.site, links.organization)) td { (result(rule)) } }
+        }
+    };
+    let cut_at = (failing.len() > MAX_EVALUATED).then_some(MAX_EVALUATED);
     html! {
         @if !rules.is_empty() {
             section {
                 h2 { "Rules" }
                 (table("Rules", &["Policy", "Rule", "Result"], &rows))
-                (first_rows_note(is_cut.then_some(MAX_EVALUATED), "non-compliant artifacts"))
+                (first_rows_note(cut_at, "non-compliant artifacts"))
             }
         }
     }
@@ -315,23 +361,22 @@ fn past_facts(
     totals: RunningTotals,
     counts: ComplianceCounts,
 ) -> Markup {
-    let at = past.at.iso_8601();
     html! {
-        section aria-labelledby="then" {
-            h2 id="then" { "At " time datetime=(at) { (at.replacen('T', " ", 1).replacen('Z', " UTC", 1)) } }
+        section.moment aria-labelledby="then" {
+            h2 { span id="then" { "As of " (precise(past.at)) } " · " a href=(links.page()) { "back to now" } }
             @if let Some(warning) = past.coverage.warning() {
                 p.warning role="status" { (warning) }
             }
             @if past.coverage.has_data() {
                 dl.head {
-                    dt { "Status" }
+                    dt { "Status then" }
                     dd {
                         @if totals.artifacts > 0 { (compliance_badge(counts.environment(true))) }
                         @else { "no artifacts" }
                     }
                     dt { "Snapshot" }
                     dd { @if let Some(number) = past.snapshot { (links.snapshot_link(number, last)) } @else { "removed by retention" } }
-                    dt { "Running" }
+                    dt { "Ran" }
                     dd { (running_totals(totals)) }
                 }
             }

@@ -1,8 +1,9 @@
 //! Running artifacts as rows: merged, searched, counted and divided into pages.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::layout::parts::filter::Filter;
+use crate::layout::parts::format::severity;
 use crate::layout::parts::pagination::{Pagination, ROWS_PER_PAGE};
 use model::owner::Owner;
 use model::{Fingerprint, Timestamp};
@@ -10,14 +11,13 @@ use rules::compliance::{Compliance, ComplianceCounts};
 use rules::environment_status::Verdict;
 use store::environments::contents::PodGroup;
 
-/// An artifact that the pods of one owner run in one namespace.
+/// An artifact that runs or ran in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningRow {
-    pub(crate) namespace: String,
-    /// Kind and name of the top-level owner; empty for pods without one.
-    pub(crate) owner: String,
-    pub(crate) image: String,
     pub(crate) artifact: Fingerprint,
+    /// Under which it runs.
+    pub(crate) images: BTreeSet<String>,
+    pub(crate) workloads: BTreeSet<Workload>,
     pub(crate) pods: i64,
     /// Start of the oldest pod.
     pub(crate) since: Timestamp,
@@ -27,9 +27,16 @@ pub(crate) struct RunningRow {
     pub(crate) reporters: BTreeSet<String>,
 }
 
+/// A top-level owner of pods, or the pods of a namespace without one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Workload {
+    pub(crate) namespace: String,
+    pub(crate) owner: Option<Owner>,
+}
+
 #[derive(Debug)]
 pub(crate) struct RunningPage {
-    /// Rows of the same namespace and owner are adjacent.
+    /// What does not comply first, then what is unknown.
     pub(crate) rows: Vec<RunningRow>,
     pub(crate) pagination: Pagination,
     /// The number of rows on all pages.
@@ -56,13 +63,9 @@ impl Verdicts<'_> {
 }
 
 impl RunningRow {
-    fn key(&self) -> (&str, &str, &str, &Fingerprint) {
-        (&self.namespace, &self.owner, &self.image, &self.artifact)
-    }
-
-    /// Rows with the same group have one heading.
-    pub(crate) fn group(&self) -> (&str, &str) {
-        (&self.namespace, &self.owner)
+    /// The first of the image's names.
+    pub(crate) fn image(&self) -> &str {
+        self.images.first().map(String::as_str).unwrap_or_default()
     }
 
     /// Whether the row matches a search text, which is in lower case.
@@ -71,40 +74,45 @@ impl RunningRow {
         let digits = query.strip_prefix("sha256:").unwrap_or(query);
         let is_digits = digits.bytes().all(|b| b.is_ascii_hexdigit());
         self.matching_pod.is_some()
-            || [&self.namespace, &self.owner, &self.image].into_iter().any(|text| contains(text))
+            || self.images.iter().any(|image| contains(image))
+            || self.workloads.iter().any(|workload| {
+                let owner = workload.owner.as_ref();
+                contains(&workload.namespace)
+                    || owner.is_some_and(|owner| contains(&owner.to_string()) || contains(&owner.short()))
+            })
             || is_digits && self.artifact.to_string().starts_with(digits)
     }
 }
 
-/// Sorts the pod groups, and merges those with the same artifact and owner.
+/// One row for each artifact of the pod groups.
 pub(crate) fn rows(groups: Vec<PodGroup>) -> Vec<RunningRow> {
-    let mut rows: Vec<RunningRow> = Vec::with_capacity(groups.len());
+    let mut rows: BTreeMap<Fingerprint, RunningRow> = BTreeMap::new();
     for PodGroup { namespace, digests, owners, pods, since, found, reported_by } in groups {
-        let owner = Owner::new(&owners).map(|owner| owner.to_string()).unwrap_or_default();
-        rows.extend(digests.into_iter().map(|(image, artifact)| RunningRow {
-            namespace: namespace.clone(),
-            owner: owner.clone(),
-            image: image.into(),
-            artifact,
-            pods,
-            since,
-            matching_pod: found.clone(),
-            reporters: BTreeSet::from([reported_by.clone()]),
-        }));
-    }
-    rows.sort_unstable_by(|one, other| one.key().cmp(&other.key()));
-    // Several groups have the same key if an owner was recreated, or if its pods run different sets of images.
-    rows.dedup_by(|next, kept| {
-        let is_same = next.key() == kept.key();
-        if is_same {
-            kept.pods += next.pods;
-            kept.since = kept.since.min(next.since);
-            kept.matching_pod = kept.matching_pod.take().or(next.matching_pod.take());
-            kept.reporters.append(&mut next.reporters);
+        let workload = Workload { namespace, owner: Owner::new(&owners) };
+        // A pod counts once, though it may run the artifact under several names.
+        let mut of_pods: BTreeMap<Fingerprint, BTreeSet<String>> = BTreeMap::new();
+        for (image, artifact) in digests {
+            of_pods.entry(artifact).or_default().insert(image.into());
         }
-        is_same
-    });
-    rows
+        for (artifact, mut images) in of_pods {
+            let row = rows.entry(artifact).or_insert_with(|| RunningRow {
+                artifact,
+                images: BTreeSet::new(),
+                workloads: BTreeSet::new(),
+                pods: 0,
+                since,
+                matching_pod: None,
+                reporters: BTreeSet::new(),
+            });
+            row.images.append(&mut images);
+            row.workloads.insert(workload.clone());
+            row.pods += pods;
+            row.since = row.since.min(since);
+            row.matching_pod = row.matching_pod.take().or_else(|| found.clone());
+            row.reporters.insert(reported_by.clone());
+        }
+    }
+    rows.into_values().collect()
 }
 
 /// The rows that match a filter, limited to its page.
@@ -116,16 +124,25 @@ pub(crate) fn page(rows: &[RunningRow], verdicts: Verdicts<'_>, filter: &Filter)
         let compliance = verdicts.compliance(&row.artifact);
         counts.add(compliance, 1);
         if filter.compliance.is_none_or(|wanted| wanted == compliance) {
-            selected.push(row);
+            selected.push((compliance, row));
         }
     }
+    selected.sort_unstable_by(|one, other| place(one).cmp(&place(other)));
     let mut reporters = rows.iter().flat_map(|row| &row.reporters);
     let first = reporters.next();
     let has_several_reporters = reporters.any(|reporter| Some(reporter) != first);
     let total = selected.len();
     let pagination = Pagination::new(total, ROWS_PER_PAGE, filter.page);
-    let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE).cloned().collect();
+    let rows = selected.into_iter().skip(pagination.offset).take(ROWS_PER_PAGE);
+    let rows = rows.map(|(_, row)| row.clone()).collect();
     RunningPage { rows, pagination, total, counts, has_several_reporters }
+}
+
+/// The order of rows: what does not comply first, then by workload.
+fn place<'a>(
+    (compliance, row): &(Compliance, &'a RunningRow),
+) -> (u8, Option<&'a Workload>, &'a str, &'a Fingerprint) {
+    (severity(*compliance), row.workloads.first(), row.image(), &row.artifact)
 }
 
 #[cfg(test)]
@@ -157,18 +174,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_merged_by_owner_and_artifact_and_sorted() {
-        let groups = vec![
-            group("b", "x-7d9f8b6c5d", "i:1", 1, 3),
-            group("a", "y", "i:1", 1, 1),
-            group("b", "x-66b6c48dd5", "i:1", 1, 2),
-        ];
+    fn artifact_is_one_row_with_its_workloads_and_names() {
+        let mut sidecar = group("a", "y", "i:1", 1, 1);
+        sidecar.digests.insert("i:2".into(), artifact(1));
+        let groups =
+            vec![group("b", "x-7d9f8b6c5d", "i:1", 1, 3), sidecar, group("b", "x-66b6c48dd5", "i:1", 1, 2)];
         let rows = rows(groups);
-        let summary: Vec<_> = rows
-            .iter()
-            .map(|row| (row.namespace.as_str(), row.owner.as_str(), row.pods, row.since.micros()))
-            .collect();
-        assert_eq!(summary, [("a", "ReplicaSet y", 1, 1), ("b", "Deployment x (inferred)", 5, 2)]);
+        let [row] = rows.as_slice() else { panic!("{rows:?}") };
+        let owner = |workload: &Workload| workload.owner.as_ref().map(Owner::short).unwrap_or_default();
+        let workloads: Vec<_> =
+            row.workloads.iter().map(|workload| (workload.namespace.as_str(), owner(workload))).collect();
+        assert_eq!(workloads, [("a", "rs/y".to_owned()), ("b", "deploy/x".to_owned())]);
+        let images: Vec<_> = row.images.iter().map(String::as_str).collect();
+        assert_eq!((images.as_slice(), row.pods, row.since.micros()), (["i:1", "i:2"].as_slice(), 6, 1));
     }
 
     #[test]

@@ -1,13 +1,29 @@
 //! The table of running artifacts, or of those at a point in time.
 
+use std::collections::HashMap;
+
 use maud::{Markup, html};
 
+use crate::layout::parts::bar_chart;
 use crate::layout::parts::environment_status::verdict_reason;
 use crate::layout::parts::escape::{image_name, text};
 use crate::layout::parts::format::{compliance_badge, count, short_digest, timestamp, timestamp_with_age};
-use crate::resources::environments::pages::running::{RunningPage, RunningRow, Verdicts};
+use crate::layout::parts::urls::commit_link;
+use crate::resources::environments::pages::running::{RunningPage, RunningRow, Verdicts, Workload};
 use model::escape::Escaped;
-use model::{Fingerprint, Timestamp};
+use model::image_id::short_name;
+use model::{Fingerprint, JunitResult, Timestamp};
+use store::artifacts::flows::KnownArtifact;
+
+/// Maximum number of workloads in a row.
+const MAX_WORKLOADS: usize = 3;
+
+/// What pipelines recorded of the artifacts on the page.
+#[derive(Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) known: HashMap<Fingerprint, KnownArtifact>,
+    pub(crate) tests: HashMap<Fingerprint, JunitResult>,
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Table<'a> {
@@ -15,6 +31,7 @@ pub(crate) struct Table<'a> {
     /// The path below which the pages of artifacts are.
     pub(crate) artifacts_path: &'a str,
     pub(crate) page: &'a RunningPage,
+    pub(crate) recorded: &'a Recorded,
     /// The verdicts of the point in time that the table shows.
     pub(crate) verdicts: Verdicts<'a>,
     /// The current verdicts, if the table shows the past.
@@ -23,32 +40,21 @@ pub(crate) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// One row group for each namespace and owner.
     pub(crate) fn markup(&self) -> Markup {
-        let columns = if self.today.is_some() { 6 } else { 5 };
+        let verdicts: &[&str] = if self.today.is_some() { &["Then", "Today"] } else { &["Compliance"] };
         html! {
             // Scrolls horizontally if it is too wide; the tab index makes it scrollable by keyboard.
-            div.scroll tabindex="0" role="region" aria-label=(Escaped(self.caption).to_string()) {
-                table.runs {
+            div.scroll id="artifacts" tabindex="0" role="region" aria-label=(Escaped(self.caption).to_string()) {
+                table.runs.artifacts {
                     caption { (text(self.caption)) }
                     thead {
                         tr {
-                            th scope="col" { "Image" }
-                            th scope="col" { "Digest" }
-                            th scope="col" { "Pods" }
-                            th scope="col" { "Since" }
-                            th scope="col" { @if self.today.is_some() { "Then" } @else { "Compliance" } }
-                            @if self.today.is_some() { th scope="col" { "Today" } }
-                        }
-                    }
-                    @for group in self.page.rows.chunk_by(|one, next| one.group() == next.group()) {
-                        tbody {
-                            @if let Some(first) = group.first() {
-                                tr { th.group scope="rowgroup" colspan=(columns) { (heading(first)) } }
+                            @for column in ["Workload", "Image", "Commit", "Tests"].iter().chain(verdicts).chain(&["Since"]) {
+                                th scope="col" { (column) }
                             }
-                            @for run in group { (self.row(run)) }
                         }
                     }
+                    tbody { @for run in &self.page.rows { (self.row(run)) } }
                 }
             }
         }
@@ -56,41 +62,59 @@ impl Table<'_> {
 
     fn row(&self, run: &RunningRow) -> Markup {
         let missing = if self.today.is_some() { "not evaluated" } else { "" };
+        let page = format!("{}/{}", self.artifacts_path, run.artifact);
+        let (commit, commit_url) =
+            self.recorded.known.get(&run.artifact).map(|known| known.commit(None)).unwrap_or_default();
         html! {
             tr {
-                td.image {
-                    a href={ (self.artifacts_path) "/" (run.artifact.to_string()) } { (image_name(&run.image)) }
-                    @if let Some(pod) = &run.matching_pod { span.reason { "pod " (text(pod)) } }
+                td.workload {
+                    @for workload in run.workloads.iter().take(MAX_WORKLOADS) { div { (name(workload)) } }
+                    @if run.workloads.len() > MAX_WORKLOADS {
+                        span.reason { "and " (count(run.workloads.len() - MAX_WORKLOADS, "workload", "workloads")) " more" }
+                    }
+                    span.reason { (count(run.pods, "pod", "pods")) @if let Some(pod) = &run.matching_pod { ", pod " (text(pod)) } }
                     @if self.page.has_several_reporters {
                         @for reporter in &run.reporters { span.reason { "reported by " (text(reporter)) } }
                     }
                 }
-                td { (digest(&run.artifact)) }
-                td data-name="Pods" { (run.pods) }
-                td data-name="Since" {
+                td.image {
+                    a href=(page) { (image_name(short_name(run.image()))) }
+                    (digest(run))
+                }
+                td.commit { @if let Some(commit) = commit { (commit_link(commit, commit_url)) } }
+                td.results {
+                    @if let Some(tests) = self.recorded.tests.get(&run.artifact) { (bar_chart::short(tests)) }
+                }
+                td.verdict data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
+                @if let Some(today) = &self.today {
+                    td.verdict data-name="Today" { (verdict(today, &run.artifact, "")) }
+                }
+                td.since {
                     @if self.today.is_some() { (timestamp(run.since)) } @else { (timestamp_with_age(run.since, self.now)) }
                 }
-                td data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
-                @if let Some(today) = &self.today { td data-name="Today" { (verdict(today, &run.artifact, "")) } }
             }
         }
     }
 }
 
-/// The namespace and owner of a group.
-fn heading(run: &RunningRow) -> Markup {
+/// `shop / deploy/cart`.
+fn name(workload: &Workload) -> Markup {
     html! {
-        (text(&run.namespace)) " / "
-        @if run.owner.is_empty() { "pods without an owner" } @else { (text(&run.owner)) }
+        (text(&workload.namespace)) " / "
+        @match &workload.owner {
+            Some(owner) => span title=(Escaped(&owner.to_string()).to_string()) { (text(&owner.short())) },
+            None => "pods without an owner",
+        }
     }
 }
 
-/// The start of a digest; a click shows all of it.
-fn digest(artifact: &Fingerprint) -> Markup {
-    let whole = artifact.to_string();
+/// The start of a digest; a click shows all of it, and the full names of the image.
+fn digest(run: &RunningRow) -> Markup {
+    let whole = run.artifact.to_string();
     html! {
         details.digest {
-            summary title=(whole) { code { (short_digest(artifact)) } }
+            summary title=(whole) { code { (short_digest(&run.artifact)) } }
+            @for image in &run.images { div { (image_name(image)) } }
             code.whole { (whole) }
         }
     }
@@ -102,9 +126,9 @@ pub(crate) fn verdict(verdicts: &Verdicts<'_>, artifact: &Fingerprint, missing: 
     html! { (compliance_badge(compliance)) span.reason { (text(&verdict_reason(verdicts.stored.get(artifact), compliance, missing))) } }
 }
 
-/// The number of rows, and which page this is.
-pub(crate) fn row_count(page: &RunningPage) -> String {
-    let total = count(page.total, "row", "rows");
+/// The number of artifacts, and which page this is.
+pub(crate) fn artifact_count(page: &RunningPage) -> String {
+    let total = count(page.total, "artifact", "artifacts");
     format!("{total}{}", page.pagination.label())
 }
 

@@ -1,24 +1,35 @@
 //! The timeline of an environment: its snapshots, newest first, with their changes and the gaps between them.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
+use sqlx::types::Uuid;
 
 use crate::http::parameters::Parameters;
 use crate::layout::parts::environment_status::CurrentStatus;
 use crate::layout::parts::escape::text;
 use crate::layout::parts::format::{count, duration, timestamp};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
+use crate::layout::parts::list::empty;
 use crate::layout::parts::pagination::{requested_page, snapshot_page};
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::parts::snapshot::{comparison_form, facts, status_badge};
-use crate::layout::parts::urls::{EnvironmentLinks, artifact_link};
+use crate::layout::parts::urls::{EnvironmentLinks, artifact_link, commit_link};
 use crate::layout::session::OrganizationPage;
 use crate::resources::environments::pages::changes::{
     ArtifactList, MAX_LISTED, MAX_SCALINGS, Scaling, SnapshotChanges, by_snapshot,
 };
 use crate::site::PageSite;
+use model::Fingerprint;
+use model::reason::Reason;
+use rules::compliance::Compliance;
+use store::Transaction;
+use store::artifacts::flows::KnownArtifact;
+use store::environments::failing::FailingArtifact;
 use store::environments::timeline::{AvailableSnapshots, ReportGap, Snapshot};
+use store::search::Artifact;
 
 pub(crate) async fn page(
     State(PageSite(site)): State<PageSite>,
@@ -60,6 +71,9 @@ pub(crate) async fn page(
         MAX_SCALINGS,
     )
     .await?;
+    let started = changes.iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
+    let known = store::artifacts::flows::known(&mut transaction, &organization, &started).await?;
+    let failing = failing(&mut transaction, &organization, environment.id, &snapshots).await?;
     drop(transaction);
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
     let timeline = Timeline {
@@ -67,6 +81,8 @@ pub(crate) async fn page(
         available,
         last,
         status,
+        known: &known,
+        failing: &failing,
     };
     let mut changes = by_snapshot(changes, &scalings);
     let content = html! {
@@ -96,7 +112,7 @@ pub(crate) async fn page(
             @if pagination.page == pagination.pages { (timeline.end_note(snapshots.last())) }
             (pagination.links(|page| timeline.links.timeline(page)))
         } @else {
-            p { "No snapshots: this environment was never reported." }
+            (empty("No snapshots: this environment was never reported.", &format!("supercargo agent --once --environment {name}")))
         }
     };
     let path = ["snapshots", &organization, &name];
@@ -110,6 +126,22 @@ pub(crate) async fn page(
     Ok(layout::page_with_navigation(&site, "Timeline", Some(&user), navigation, &content))
 }
 
+/// For each snapshot that did not comply, an artifact that did not.
+async fn failing(
+    transaction: &mut Transaction,
+    organization: &str,
+    environment: Uuid,
+    snapshots: &[Snapshot],
+) -> Result<HashMap<i64, FailingArtifact>, store::Error> {
+    let mut failing = HashMap::new();
+    for snapshot in snapshots.iter().filter(|one| one.compliance == Some(Compliance::NonCompliant)) {
+        let found =
+            store::environments::failing::at_receipt(transaction, organization, environment, snapshot);
+        failing.extend(found.await?.map(|found| (snapshot.number, found)));
+    }
+    Ok(failing)
+}
+
 /// Values that all entries of the timeline share.
 #[derive(Clone, Copy)]
 struct Timeline<'a> {
@@ -117,6 +149,10 @@ struct Timeline<'a> {
     available: AvailableSnapshots,
     last: i64,
     status: CurrentStatus,
+    /// What flows know of the artifacts that started.
+    known: &'a HashMap<Fingerprint, KnownArtifact>,
+    /// For snapshots that did not comply, by number, an artifact that did not.
+    failing: &'a HashMap<i64, FailingArtifact>,
 }
 
 impl Timeline<'_> {
@@ -131,6 +167,7 @@ impl Timeline<'_> {
         html! {
             article.snapshot id={ "snapshot-" (number) } aria-labelledby={ "number-" (number) } {
                 h2 { span id={ "number-" (number) } { "Snapshot " (number) } " " (status_badge(snapshot)) }
+                @if let Some(failing) = self.failing.get(&number) { (self.reason(failing)) }
                 (facts(snapshot, self.status))
                 div.changes {
                     (self.artifacts("Started", started, &rest))
@@ -154,9 +191,24 @@ impl Timeline<'_> {
         }
     }
 
+    fn reason(&self, FailingArtifact { artifact, reasons, .. }: &FailingArtifact) -> Markup {
+        let found = reasons.first().map(Reason::finding).unwrap_or_default();
+        html! { p.why { (artifact_link(self.links.site, self.links.organization, artifact)) ": " (text(&found)) } }
+    }
+
     fn artifacts(&self, title: &str, list: &ArtifactList, rest: &str) -> Markup {
         let EnvironmentLinks { site, organization, .. } = self.links;
-        let artifacts = list.artifacts.iter().map(|artifact| artifact_link(site, organization, artifact));
+        let commit = |artifact: &Artifact| match self.known.get(&artifact.fingerprint)?.commit(None) {
+            (Some(commit), url) => Some(commit_link(commit, url)),
+            (None, _) => None,
+        };
+        let item = |artifact: &Artifact| {
+            html! {
+                (artifact_link(site, organization, artifact))
+                @if let Some(commit) = commit(artifact) { ", commit " (commit) }
+            }
+        };
+        let artifacts = list.artifacts.iter().map(item);
         html! { @if list.total > 0 { div { (truncated_list(title, list.total, artifacts, rest)) } } }
     }
 
