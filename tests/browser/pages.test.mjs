@@ -217,12 +217,12 @@ test('times are in UTC, with the local time as a title; a button switches', OPTI
   await user.page.waitForFunction((time) => time.title !== '', await time.elementHandle());
   const title = await time.getAttribute('title');
   assert.ok(title.includes(`${local} GMT+9`), `${title}, ${local}`);
-  await user.page.getByRole('button', { name: 'Show local times' }).click();
+  await user.page.getByRole('button', { name: 'Use local times' }).click();
   assert.deepEqual([await time.innerText(), await time.getAttribute('title')], [title, utc]);
   // The browser remembers it.
   await user.page.reload();
   assert.match(await time.innerText(), /GMT\+9$/);
-  await user.page.getByRole('button', { name: 'Show times in UTC' }).click();
+  await user.page.getByRole('button', { name: 'Use UTC' }).click();
   assert.match(await time.innerText(), /UTC$/);
   await user.close();
 });

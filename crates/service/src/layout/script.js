@@ -1,5 +1,5 @@
 // Pages have times in UTC. A button shows them in the zone of the browser, which remembers the choice.
-const ZONES = { utc: 'Show local times', local: 'Show times in UTC' };
+const ZONES = { utc: 'Use local times', local: 'Use UTC' };
 // Sweden writes times as ISO 8601 does.
 const local = new Intl.DateTimeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'long' });
 let zone = localStorage.getItem('zone') === 'local' ? 'local' : 'utc';
