@@ -123,7 +123,11 @@ pub enum Code {
         not_author: bool,
     },
     /// Approvals by authors do not count, but no author is known.
-    UnknownAuthor,
+    UnknownAuthor {
+        /// The flow that names no author; not set if no flow holds the artifact.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author_flow: Option<String>,
+    },
     /// Approvals by authors do not count, but attestations name several authors.
     ConflictingAuthors {
         /// The author that the first attestation names.
@@ -253,7 +257,10 @@ impl Reason {
                     count => format!("approved by {approved} of {count} persons{but}"),
                 }
             }
-            Code::UnknownAuthor => "not approved: the author of the commit is unknown".to_owned(),
+            Code::UnknownAuthor { author_flow } => {
+                let of = author_flow.as_ref().map(|flow| format!(": the flow {flow} names none"));
+                format!("not approved: the author of the commit is unknown{}", of.unwrap_or_default())
+            }
             Code::ConflictingAuthors { author, author_flow, other_author, other_flow } => format!(
                 "not approved: the author of the commit is {author} in the flow {author_flow}, but {other_author} in the flow {other_flow}"
             ),

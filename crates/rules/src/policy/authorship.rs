@@ -1,13 +1,16 @@
 //! Who wrote the commit of an artifact: as flows name the author, in the order of recording.
 //!
-//! The first flow that holds the artifact names the author, or the flow that determines the origin as the owner of the image
-//! under which the artifact ran. Whoever may attest it in another flow, or again in the same one, adds no author whom approvals
-//! are compared with instead: a different one is a conflict, or does not approve either.
+//! Each flow that holds the artifact names the author, or the flow that determines the origin as the owner of the image under
+//! which the artifact ran. Which of several flows builds the artifact is unknown, so one that names nobody leaves the author
+//! unknown. Whoever may attest it in another flow, or again in the same one, adds no author whom approvals are compared with
+//! instead: a different one is a conflict, or does not approve either.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
 
+use model::escape::needs_escape;
 use model::{GitCommit, Text, Timestamp};
 
 /// Maximum number of authors that are recorded per flow and artifact, so that an evaluation reads few. With as many, later ones
@@ -37,7 +40,8 @@ pub struct NamedAuthor {
 pub enum Author<'a> {
     /// The names of one person.
     Known(Vec<&'a str>),
-    Unknown,
+    /// The first flow that names nobody; `None` if no flow holds the artifact.
+    Unknown(Option<&'a str>),
     Conflicting(&'a NamedAuthor, &'a NamedAuthor),
 }
 
@@ -63,11 +67,20 @@ impl Authorship {
     #[must_use]
     pub fn author(&self) -> Author<'_> {
         let owner = self.owners.first().filter(|_| self.owners.len() == 1);
-        let first = self.held.iter().min_by_key(|(_, since)| **since).map(|(flow, _)| flow);
         let counted: Vec<_> =
             self.named.iter().filter(|named| owner.is_none_or(|owner| *owner == named.flow)).collect();
-        let of_flow = counted.iter().find(|named| owner.or(first) == Some(&named.flow));
-        let Some(of_flow) = of_flow.filter(|named| !named.names.is_empty()) else { return Author::Unknown };
+        let mut flows: Vec<_> = self.held.iter().collect();
+        flows.sort_by_key(|(_, since)| **since);
+        let flows =
+            owner.map_or_else(|| flows.into_iter().map(|(flow, _)| flow).collect(), |owner| vec![owner]);
+        let mut first = None;
+        for flow in flows {
+            match counted.iter().find(|named| named.flow == *flow) {
+                Some(named) if !named.names.is_empty() => first = first.or(Some(named)),
+                _ => return Author::Unknown(Some(flow)),
+            }
+        }
+        let Some(of_flow) = first else { return Author::Unknown(None) };
         let own = of_flow.identities();
         let differs = |named: &&&NamedAuthor| !named.names.is_empty() && own.is_disjoint(&named.identities());
         let full = |named: &&&NamedAuthor| {
@@ -99,20 +112,47 @@ impl NamedAuthor {
     }
 }
 
-/// The names and addresses in texts such as `Name <mail>`, also of several persons, without case, accents and white space.
-/// Persons with an equal one are the same.
+/// The names and addresses in texts such as `Name <mail>`, `Surname, Name` or `One and Other (login)`, without case, accents,
+/// white space and punctuation. Persons with an equal one are the same. A character that may separate persons does.
 #[must_use]
 pub(crate) fn identities<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
-    const SEPARATORS: [char; 5] = ['<', '>', ',', ';', '"'];
-    let is_significant = |c: &char| c.is_alphanumeric() || "@._+-/()".contains(*c);
-    let normal = |part: &str| -> String {
-        let part: String = part.nfkd().filter(is_significant).collect();
-        let part = part.to_lowercase();
-        part.strip_prefix('@').map(str::to_owned).unwrap_or(part)
+    let mut identities = BTreeSet::new();
+    for text in texts {
+        for group in folded(text).split(['<', '>', '(', ')', '[', ']', '{', '}', '"', ';', '|']) {
+            identities.extend(spellings(group));
+            let parts = group.split([',', '/', '&', ':']).flat_map(|part| part.split(" and "));
+            identities.extend(parts.flat_map(|part| part.split(" + ")).flat_map(spellings));
+        }
+    }
+    identities
+}
+
+/// A text in lower case without accents, apostrophes and invisible characters, with spaces as white space.
+fn folded(text: &str) -> String {
+    let is_dropped = |c: char| {
+        !c.is_whitespace()
+            && (needs_escape(c) || is_combining_mark(c) || matches!(c, '\'' | '`' | '\u{2018}' | '\u{2019}'))
     };
-    let parts = texts.into_iter().flat_map(|text| text.split(SEPARATORS));
-    let parts = parts.flat_map(|part| part.split(" and ")).flat_map(|part| part.split(" & "));
-    parts.map(normal).filter(|part| part.contains(char::is_alphanumeric)).collect()
+    let visible = text.nfkd().filter(|c| c.is_alphanumeric() || !is_dropped(*c));
+    let spaced = visible.map(|c| if c.is_whitespace() { ' ' } else { c });
+    // Some letters are equal only in upper case, such as a dotless i, and others only in lower case.
+    let upper = spaced.flat_map(char::to_lowercase).flat_map(char::to_uppercase);
+    upper.flat_map(char::to_lowercase).collect()
+}
+
+/// The words of a name in their order, and sorted. An address is one of these, and has another one without the tag before `@`.
+fn spellings(name: &str) -> BTreeSet<String> {
+    let joined = |name: &str| -> [String; 2] {
+        let mut words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+        let name = words.concat();
+        words.sort_unstable();
+        [name, words.concat()]
+    };
+    let address = name.split_once('@').and_then(|(user, host)| Some((user.split_once('+')?, host)));
+    let untagged =
+        address.map(|((user, tag), host)| [user, tag].map(|user| joined(&format!("{user}@{host}"))));
+    let spellings = joined(name).into_iter().chain(untagged.into_iter().flatten().flatten());
+    spellings.filter(|spelling| !spelling.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -140,7 +180,7 @@ mod tests {
     fn describe(authorship: &Authorship) -> String {
         match authorship.author() {
             Author::Known(names) => names.join(", "),
-            Author::Unknown => "unknown".to_owned(),
+            Author::Unknown(flow) => format!("unknown in {}", flow.unwrap_or("no flow")),
             Author::Conflicting(one, other) => {
                 format!("{} {:?}, {} {:?}", one.flow, one.names, other.flow, other.names)
             }
@@ -153,13 +193,16 @@ mod tests {
         const NOBODY: &[&str] = &["Nobody"];
         let conflict = r#"cart ["Kim <kim@example.com>"], cart ["Nobody"]"#;
         for (held, owners, named, expected) in [
-            (&[][..], &[][..], &[][..], "unknown"),
-            (&["cart"], &[], &[], "unknown"),
+            (&[][..], &[][..], &[][..], "unknown in no flow"),
+            (&["cart"], &[], &[], "unknown in cart"),
             (&["cart"], &[], &[("cart", KIM)], "Kim <kim@example.com>"),
-            // Another flow names an author where the first one does not.
-            (&["cart", "web"], &[], &[("web", NOBODY)], "unknown"),
-            (&["cart", "web"], &[], &[("cart", &[]), ("web", NOBODY)], "unknown"),
-            (&["cart"], &[], &[("cart", &[]), ("cart", NOBODY)], "unknown"),
+            // Another flow names an author where one does not, before or after it.
+            (&["cart", "web"], &[], &[("web", NOBODY)], "unknown in cart"),
+            (&["cart", "web"], &[], &[("cart", &[]), ("web", NOBODY)], "unknown in cart"),
+            (&["cart"], &[], &[("cart", &[]), ("cart", NOBODY)], "unknown in cart"),
+            (&["web", "cart"], &[], &[("web", NOBODY)], "unknown in cart"),
+            (&["web", "cart"], &[], &[("web", NOBODY), ("cart", &[])], "unknown in cart"),
+            (&["web", "cart"], &["web"], &[("web", KIM)], "Kim <kim@example.com>"),
             // Another author, in the same flow and in another one.
             (&["cart"], &[], &[("cart", KIM), ("cart", NOBODY)], conflict),
             (
@@ -176,12 +219,17 @@ mod tests {
             ),
             // A later commit without an author is no other author, and one person has several names.
             (&["cart"], &[], &[("cart", KIM), ("cart", &[])], "Kim <kim@example.com>"),
-            (&["cart"], &[], &[("cart", KIM), ("web", &["kim", "kimd"])], "Kim <kim@example.com>, kim, kimd"),
+            (
+                &["cart", "web"],
+                &[],
+                &[("cart", KIM), ("web", &["kim", "kimd"])],
+                "Kim <kim@example.com>, kim, kimd",
+            ),
             // The author of the owner of the image counts, also if it is later, but whoever is named does not approve; two
             // owners are none.
             (&["web", "cart"], &["cart"], &[("web", NOBODY), ("cart", KIM)], "Nobody, Kim <kim@example.com>"),
             (&["web", "cart"], &["cart"], &[("web", KIM), ("cart", NOBODY)], "Kim <kim@example.com>, Nobody"),
-            (&["web", "cart"], &["cart"], &[("web", NOBODY)], "unknown"),
+            (&["web", "cart"], &["cart"], &[("web", NOBODY)], "unknown in cart"),
             (
                 &["web", "cart"],
                 &["cart", "web"],
@@ -212,6 +260,23 @@ mod tests {
             "Lee <lee@example.com>; Kim Doe <kim@example.com>",
             "Lee and Kim Doe",
             "@kim@example.com",
+            // Other persons beside, and other orders and separators.
+            "X Y (Kim Doe)",
+            "X [kim@example.com]",
+            "Lee AND\tKim Doe",
+            "Lee\u{a0}and\u{a0}Kim\u{2003}Doe",
+            "Lee & Kim Doe",
+            "Lee&Kim Doe",
+            "Lee / Kim Doe",
+            "Lee + Kim Doe",
+            "Lee | Kim Doe",
+            "Pair: Kim Doe",
+            "Doe, Kim",
+            "Kim-Doe",
+            "kim.doe",
+            "X <kim+work@example.com>",
+            "K\u{131}m Doe",
+            "K\u{130}M DOE",
             // Full width, a zero-width space, and a combining accent.
             "\u{ff2b}im Doe",
             "Kim\u{200b} Doe",
@@ -222,7 +287,21 @@ mod tests {
         for other in ["Kim", "Doe", "Lee <lee@example.com>", "kim@example.org", "", "<>", "\u{200b}"] {
             assert!(!is_same_person("Kim Doe <kim@example.com>", other), "{other}");
         }
-        assert!(!is_same_person(" <>", "<>"));
+        for (one, other) in [
+            ("Jo Stra\u{df}e", "JO STRASSE"),
+            ("\u{39d}\u{3af}\u{3ba}\u{3bf}\u{3c2}", "\u{39d}\u{399}\u{39a}\u{39f}\u{3a3}"),
+            ("Jo O\u{2019}Brien", "Jo OBrien"),
+            ("1+kimd@users.noreply.github.com", "kimd@users.noreply.github.com"),
+        ] {
+            assert!(is_same_person(one, other), "{one}");
+        }
+        for (one, other) in [
+            (" <>", "<>"),
+            ("Kim <a@example.com>", "Lee <b@example.com>"),
+            ("Jo O\u{2019}Brien", "Lee O\u{2019}Brien"),
+        ] {
+            assert!(!is_same_person(one, other), "{one}");
+        }
     }
 
     #[test]
@@ -264,6 +343,6 @@ mod tests {
         other.held.remove("x");
         other.named.pop_first();
         other.add(&index);
-        assert_eq!(describe(&other), "unknown");
+        assert_eq!(describe(&other), "unknown in cart");
     }
 }

@@ -248,19 +248,22 @@ impl ApprovalRule {
         if self.not_author {
             let author = facts.evidence.authorship.author();
             let names = match &author {
-                Author::Unknown if approved > 0 => {
-                    return Evaluated::single(Outcome::NotSatisfied, Code::UnknownAuthor);
+                Author::Unknown(flow) if approved > 0 => {
+                    let flow = flow.map(str::to_owned);
+                    return Evaluated::single(
+                        Outcome::NotSatisfied,
+                        Code::UnknownAuthor { author_flow: flow },
+                    );
                 }
                 Author::Conflicting(one, other) if approved > 0 => {
                     return Evaluated::single(Outcome::NotSatisfied, conflict(one, other));
                 }
                 Author::Known(names) => names.as_slice(),
-                Author::Unknown | Author::Conflicting(..) => &[],
+                Author::Unknown(_) | Author::Conflicting(..) => &[],
             };
             let author = identities(names.iter().copied());
-            persons.retain(|person, names| {
-                let shown = names.iter().filter_map(|name| shown_name(person, name));
-                let person = identities(names.iter().copied().chain(shown));
+            persons.retain(|_, names| {
+                let person = identities(names.iter().copied());
                 !person.is_empty() && person.is_disjoint(&author)
             });
         }
@@ -270,12 +273,6 @@ impl ApprovalRule {
         let (approved, count, not_author) = (persons.len(), self.count, self.not_author);
         Evaluated::single(Outcome::NotSatisfied, Code::MissingApproval { approved, count, not_author })
     }
-}
-
-/// The name in the text for a person who signed in, such as `issuer/subject (Name) <mail>`.
-fn shown_name<'a>(person: &str, text: &'a str) -> Option<&'a str> {
-    let (name, _) = text.strip_prefix(person)?.strip_prefix(" (")?.rsplit_once(')')?;
-    Some(name)
 }
 
 /// Maximum number of characters of an author in a reason.

@@ -265,14 +265,21 @@ async fn approval_by_the_author_does_not_count_whoever_else_is_named(database: D
     let service = TestService::start(database).await;
     let cases = [
         // Nobody is named, or only by another flow, also with the origin.
-        (vec![("cart", "unit", "")], "not approved: the author of the commit is unknown"),
+        (
+            vec![("cart", "unit", "")],
+            "not approved: the author of the commit is unknown: the flow cart names none",
+        ),
         (
             vec![("cart", "unit", ""), ("other", "unit", "Nobody")],
-            "not approved: the author of the commit is unknown",
+            "not approved: the author of the commit is unknown: the flow cart names none",
         ),
         (
             vec![("cart", "unit", ""), ("cart", "unit", "Nobody")],
-            "not approved: the author of the commit is unknown",
+            "not approved: the author of the commit is unknown: the flow cart names none",
+        ),
+        (
+            vec![("other", "unit", "Nobody"), ("cart", "unit", "")],
+            "not approved: the author of the commit is unknown: the flow cart names none",
         ),
         (vec![("cart", "unit", ADMINISTRATOR)], "not approved by others than the author"),
         (vec![("cart", "unit", "Lee <lee@example.com>")], ""),
@@ -338,7 +345,7 @@ async fn approval_by_the_author_does_not_count_whoever_else_is_named(database: D
         };
         assert_eq!(verdict, [expected], "{named:?}");
     }
-    let path = format!("/ui/acme/artifacts/{}", digest('5'));
+    let path = format!("/ui/acme/artifacts/{}", digest('6'));
     let page = crate::service::support::browser::Browser::read_page(&service, &path).await;
     assert!(page.contains("but Nobody in the flow cart"), "{page}");
 }

@@ -342,7 +342,7 @@ fn approvals_count_persons_of_the_environment_other_than_the_author() {
             "{not_author: true}",
             vec![approved(None, &["lee"])],
             &[],
-            "not approved: the author of the commit is unknown",
+            "not approved: the author of the commit is unknown: the flow cart names none",
         ),
         ("{not_author: true}", vec![approved(None, &["lee"])], author, ""),
         (
