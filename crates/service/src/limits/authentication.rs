@@ -1,5 +1,6 @@
 //! Rate limit for requests without a valid token or session. It applies before the database is queried, except for one
-//! look-up at a time: the process may not have seen a valid session before, for example after a restart.
+//! look-up at a time: the process may not have seen a valid session before, for example after a restart. Likewise, a few
+//! sign-ins at a time are completed at their provider, since others behind the same address may have failed.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,12 +20,18 @@ pub(crate) struct AuthenticationLimiter {
     limiter: Mutex<rate_limit::RateLimiter<IpAddr, Fingerprint>>,
     /// One permit: to look up an unknown session, or verify a new token of an issuer, of a limited address.
     look_up: Semaphore,
+    /// Permits to ask a provider about a sign-in of a limited address.
+    sign_ins: Semaphore,
 }
+
+/// Sign-ins of limited addresses that are completed at the same time.
+const LIMITED_SIGN_INS: usize = 8;
 
 impl AuthenticationLimiter {
     pub(crate) fn new(limits: &Limits) -> Self {
         let limiter = rate_limit::RateLimiter::new(limits.invalid_tokens, limits.invalid_tokens_within);
-        Self { limiter: Mutex::new(limiter), look_up: Semaphore::new(1) }
+        let [look_up, sign_ins] = [1, LIMITED_SIGN_INS].map(Semaphore::new);
+        Self { limiter: Mutex::new(limiter), look_up, sign_ins }
     }
 
     /// Returns 429 if this peer sent too many invalid tokens or sessions, unless this token was valid before.
@@ -67,8 +74,26 @@ impl AuthenticationLimiter {
         peer: IpAddr,
         token: Fingerprint,
     ) -> Result<(Option<Problem>, Option<SemaphorePermit<'_>>), Problem> {
-        let Err(problem) = self.check(peer, Some(token)) else { return Ok((None, None)) };
-        let permit = self.look_up.try_acquire().map_err(|_| problem.clone())?;
+        self.admit(peer, Some(token), &self.look_up)
+    }
+
+    /// Admits a sign-in that the provider may confirm. For a peer that sent too many invalid tokens, returns the response in
+    /// case it is invalid, and one of few permits to ask the provider.
+    pub(crate) fn admit_sign_in(
+        &self,
+        peer: IpAddr,
+    ) -> Result<(Option<Problem>, Option<SemaphorePermit<'_>>), Problem> {
+        self.admit(peer, None, &self.sign_ins)
+    }
+
+    fn admit<'a>(
+        &self,
+        peer: IpAddr,
+        token: Option<Fingerprint>,
+        permits: &'a Semaphore,
+    ) -> Result<(Option<Problem>, Option<SemaphorePermit<'a>>), Problem> {
+        let Err(problem) = self.check(peer, token) else { return Ok((None, None)) };
+        let permit = permits.try_acquire().map_err(|_| problem.clone())?;
         Ok((Some(problem), Some(permit)))
     }
 
@@ -161,6 +186,19 @@ mod tests {
         }
         // A disconnected client releases the permit.
         assert_eq!(look_up(&limiter, unseen, true).await, (Ok(true), true));
+    }
+
+    #[test]
+    fn limited_peer_completes_few_sign_ins_at_a_time() {
+        let limiter = limiter();
+        assert!(matches!(limiter.admit_sign_in(PEER), Ok((None, None))), "not limited");
+        limiter.refused(PEER, None);
+        let mut admitted: Vec<_> = (0..LIMITED_SIGN_INS).map(|_| limiter.admit_sign_in(PEER).ok()).collect();
+        assert!(admitted.iter().all(|admitted| matches!(admitted, Some((Some(_), Some(_))))));
+        let refused = limiter.admit_sign_in(PEER).map(|_| ()).map_err(|problem| problem.status());
+        assert_eq!(refused, Err(StatusCode::TOO_MANY_REQUESTS));
+        admitted.pop();
+        assert!(limiter.admit_sign_in(PEER).is_ok());
     }
 
     #[tokio::test]

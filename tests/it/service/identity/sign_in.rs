@@ -435,7 +435,7 @@ async fn token_form_can_be_switched_off(database: Database) {
     assert_contains(&page, &["No provider for sign-in is available here"]);
 }
 
-async fn failed_sign_ins_are_rate_limited_and_an_unavailable_provider_is_not(database: Database) {
+async fn failed_sign_ins_are_rate_limited_unlike_valid_ones_and_an_unavailable_provider(database: Database) {
     let limit = |options: &mut Options| options.limits = Limits { invalid_tokens: 3, ..Limits::default() };
     let (service, provider) = start(database, limit).await;
     let mut kim = Browser::new(&service);
@@ -456,11 +456,15 @@ async fn failed_sign_ins_are_rate_limited_and_an_unavailable_provider_is_not(dat
         }
         kim.sign_in_cookie = cookie;
     }
-    // A limited address causes no request to the provider.
+    // A limited address causes no request to the provider without a sign-in that was begun.
     let requests = provider.server.requests().len();
     let valid = provider.authorize(&url);
+    let cookie = kim.sign_in_cookie.take();
     assert_eq!(kim.get(&valid).await.status, 429);
     assert_eq!(provider.server.requests().len(), requests);
+    // Others behind the address may have failed.
+    kim.sign_in_cookie = cookie;
+    assert_eq!(target(&kim.get(&valid).await), "/ui/acme");
 }
 
 crate::service::on_both!(person_signs_in_approves_and_signs_out, session_ends_with_identity_rule_and_issuer);
@@ -471,5 +475,5 @@ crate::service::on_sqlite!(
     response_of_a_provider_works_once_and_in_its_browser,
     sign_in_replaces_a_session_and_returns_to_pages_only,
     token_form_can_be_switched_off,
-    failed_sign_ins_are_rate_limited_and_an_unavailable_provider_is_not,
+    failed_sign_ins_are_rate_limited_unlike_valid_ones_and_an_unavailable_provider,
 );

@@ -60,11 +60,11 @@ async fn complete(
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<Response, Refusal> {
-    // Before the provider is asked: a limited address must not make the service send requests.
-    app.limiter.check(context.peer, None)?;
+    // Before the provider is asked: a limited address must not make the service send many requests.
+    let (limited, _permit) = app.limiter.admit_sign_in(context.peer)?;
     let refused = |response| {
         app.limiter.refused(context.peer, None);
-        response
+        limited.map_or(response, |problem| Err(problem.into()))
     };
     // Providers add parameters of their own.
     let query = uri.query().unwrap_or_default();
