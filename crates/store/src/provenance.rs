@@ -1,7 +1,8 @@
 //! Records and reads the origins of artifacts, and the flows that own repositories and images.
 //!
-//! `claims` has what flows named, and `provenance` the claim that counts for each artifact. Attestations exclude each
-//! other within an organization, so two cannot record the same artifact at once.
+//! `claims` has what flows named, and `provenance` the claim that counts for each artifact: of the highest priority, the first
+//! that was recorded, whenever it got its priority. Attestations exclude each other within an organization, so two cannot
+//! record the same artifact at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -57,6 +58,17 @@ pub struct Source {
     pub recorded_at: Timestamp,
 }
 
+/// Matches a claim `c` that counts rather than the origin `p`: of the higher priority, or else recorded first. The requests of an
+/// artifact have increasing times.
+macro_rules! precedes {
+    () => {
+        "(c.priority > p.priority OR (c.priority = p.priority
+          AND (c.recorded_at, c.flow, c.repository) < (p.recorded_at, p.flow, p.repository)))"
+    };
+}
+
+pub(crate) use precedes;
+
 /// Matches claims that differ from the origin that counts.
 macro_rules! is_conflict {
     () => {
@@ -97,12 +109,14 @@ pub async fn record(
     origin: ArtifactOrigin<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<OriginEffect, Error> {
-    const DELETE: &str = "
-        DELETE FROM provenance WHERE EXISTS (
+    const DELETE: &str = concat!(
+        "DELETE FROM provenance AS p WHERE EXISTS (
             SELECT 1 FROM claims c
-            WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
-              AND c.priority > provenance.priority AND c.flow = ? AND c.repository = ?)
-          AND organization = ? AND fingerprint IN (?) RETURNING flow, repository";
+            WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND ",
+        precedes!(),
+        " AND c.flow = ? AND c.repository = ?)
+          AND organization = ? AND fingerprint IN (?) RETURNING flow, repository"
+    );
     const INSERT: &str = "
         INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at,
                                 flow, reported_by, priority)

@@ -4,6 +4,7 @@ use sqlx::types::Uuid;
 
 use crate::database::from_row::one_from_row;
 use crate::database::transaction::{execute, fetch_all, fetch_scalars, on};
+use crate::provenance::precedes;
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{
@@ -51,6 +52,8 @@ struct RepositoryRow {
     #[sqlx(flatten)]
     known: KnownRepository,
     is_closed: bool,
+    is_url_of_owner: bool,
+    is_described: bool,
 }
 
 /// The name under which a repository was recorded, if its provider and identifier were recorded with another name.
@@ -104,8 +107,11 @@ pub async fn record(
     }
     let before = row.known.url.clone();
     let adds_id = row.known.id.is_none() && named.id.is_some();
+    let is_owner = new.owned.is_owner && named.url.is_some();
+    let completes =
+        adds_id || (named.description.is_some() && !row.is_described) || (is_owner && !row.is_url_of_owner);
     let mut recorded = complete(transaction, row.id, new, named, provider.as_ref()).await?;
-    if adds_id || provider.is_some() || before != recorded.url {
+    if completes || provider.is_some() || before != recorded.url {
         transaction.log().revision(new.organization, Kind::Repository, row.id, at);
     }
     if provider.is_some() || before != recorded.url {
@@ -125,10 +131,14 @@ async fn lock(
 ) -> Result<Vec<RepositoryRow>, Error> {
     // UNION, since each half uses its own index.
     const SELECT: &str = "
-        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed, is_url_of_owner,
+               description IS NOT NULL AS is_described
+        FROM repositories
         WHERE organization = $1 AND lower(name) = lower($2)
         UNION
-        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed FROM repositories
+        SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed, is_url_of_owner,
+               description IS NOT NULL AS is_described
+        FROM repositories
         WHERE organization = $1 AND external_id = $3
         ORDER BY provider, name";
     let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
@@ -229,19 +239,21 @@ pub async fn set_closed(
         UPDATE repositories SET closed_at = $1 WHERE organization = $2 AND name = $3 AND provider = $4
         RETURNING id";
     const DELETE: &str = "DELETE FROM provenance WHERE organization = $1 AND repository = $2";
-    // The priority of another claim that counted meanwhile may be lower.
-    const REPLACE: &str = "
-        DELETE FROM provenance WHERE organization = $1 AND EXISTS
+    // Another claim counted meanwhile.
+    const REPLACE: &str = concat!(
+        "DELETE FROM provenance AS p WHERE organization = $1 AND EXISTS
           (SELECT 1 FROM claims c
-           WHERE c.organization = provenance.organization AND c.fingerprint = provenance.fingerprint
-             AND c.repository = $2 AND c.priority > provenance.priority)";
+           WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.repository = $2 AND ",
+        precedes!(),
+        ")"
+    );
     const RESTORE: &str = "
         INSERT INTO provenance (organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow,
                                 reported_by, priority)
         SELECT organization, repository, fingerprint, commit_sha, commit_url, recorded_at, flow, reported_by,
                priority
         FROM (SELECT c.*, ROW_NUMBER() OVER (PARTITION BY c.fingerprint
-                                             ORDER BY c.priority DESC, c.recorded_at, c.flow) AS place
+                                             ORDER BY c.priority DESC, c.recorded_at, c.flow, c.repository) AS place
               FROM claims one
                 JOIN claims c ON c.organization = one.organization AND c.fingerprint = one.fingerprint
                 JOIN repositories r

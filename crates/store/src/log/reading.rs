@@ -9,6 +9,7 @@ use sqlx::types::Uuid;
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
 use crate::log::row_id;
 use crate::log::rows::{RowKind, TimedKind};
+use crate::provenance::precedes;
 use crate::{Error, Transaction};
 use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
@@ -79,10 +80,11 @@ const UNEXPLAINED: [(&str, &str); 7] = [
             WHERE x.organization = l.organization AND x.fingerprint = l.fingerprint
               AND x.attestation = l.attestation AND a.flow = l.flow AND a.name = l.name)",
     ),
-    // An artifact has one origin: a claim of the highest priority.
+    // An artifact has one origin: the first claim of the highest priority.
     (
         "unexplained-origin",
-        "SELECT COUNT(*) FROM provenance p WHERE p.organization = $1 AND (NOT EXISTS
+        concat!(
+            "SELECT COUNT(*) FROM provenance p WHERE p.organization = $1 AND (NOT EXISTS
            (SELECT 1 FROM claims c
             WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.flow = p.flow
               AND c.repository = p.repository AND c.commit_sha IS NOT DISTINCT FROM p.commit_sha
@@ -92,8 +94,10 @@ const UNEXPLAINED: [(&str, &str); 7] = [
             WHERE o.organization = p.organization AND o.fingerprint = p.fingerprint AND o.repository <> p.repository)
            OR EXISTS
            (SELECT 1 FROM claims c JOIN repositories r ON r.organization = c.organization AND r.id = c.repository
-            WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND c.priority > p.priority
-              AND r.closed_at IS NULL))",
+            WHERE c.organization = p.organization AND c.fingerprint = p.fingerprint AND r.closed_at IS NULL AND ",
+            precedes!(),
+            "))"
+        ),
     ),
     // The commit of an attestation is the first field of its JSON.
     (
@@ -132,8 +136,8 @@ const UNEXPLAINED: [(&str, &str); 7] = [
                              AND x.fingerprint = n.fingerprint AND x.report IS NOT DISTINCT FROM n.report)
             END)",
     ),
-    // A flow holds an artifact from its first attestation or report to the latest one. The trail of the latest report counts, of
-    // those with a trail if there are any.
+    // A flow holds an artifact from its first attestation or report to the latest one, in the trail of the latest one with a
+    // trail. The latest report counts, of those with a trail if there are any.
     (
         "unexplained-flow-artifact",
         "SELECT COUNT(*) FROM
@@ -149,7 +153,16 @@ const UNEXPLAINED: [(&str, &str); 7] = [
            OR f.report IS DISTINCT FROM
              (SELECT r.id FROM reported_artifacts r
               WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.flow = f.flow
-              ORDER BY r.trail IS NULL, r.created_at DESC, r.id DESC LIMIT 1)",
+              ORDER BY r.trail IS NULL, r.created_at DESC, r.id DESC LIMIT 1)
+           OR f.trail IS DISTINCT FROM
+             (SELECT t.trail FROM
+                (SELECT x.trail, a.created_at AS at FROM attested_artifacts x
+                   JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
+                 WHERE x.organization = $1 AND x.fingerprint = f.fingerprint AND x.report IS NULL AND a.flow = f.flow
+                 UNION ALL SELECT r.trail, r.created_at FROM reported_artifacts r
+                 WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.flow = f.flow
+                   AND r.trail IS NOT NULL) AS t
+              ORDER BY t.at DESC LIMIT 1)",
     ),
     (
         "unexplained-image-manifest",

@@ -287,6 +287,12 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("workloads", text("digests"), "TRUE", "environment"),
         ("verdicts", text("reasons"), "TRUE", "environment"),
         ("allowances", text("reason"), "TRUE", "allowance"),
+        (
+            "allowances",
+            ("is_declared = FALSE".into(), "is_declared = TRUE".into()),
+            "pattern IS NOT NULL",
+            "allowance",
+        ),
         ("approvals", text("content"), "TRUE", "approval"),
         ("flow_templates", text("content"), "TRUE", "template"),
         ("policy_versions", text("content"), "TRUE", "policy-version"),
@@ -296,6 +302,13 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("tokens", text("scope"), "name = 'reporter'", "token"),
         ("tokens", (format!("sha256 = {other}"), format!("sha256 = {of_reader}")), reader.as_str(), "token"),
         ("repositories", text("url"), "TRUE", "repository"),
+        (
+            "repositories",
+            ("is_url_of_owner = TRUE".into(), "is_url_of_owner = FALSE".into()),
+            "TRUE",
+            "repository",
+        ),
+        ("repositories", ("description = 'x'".into(), "description = NULL".into()), "TRUE", "repository"),
         ("trails", text("git_commit_info"), "git_commit_info IS NOT NULL", "trail"),
         ("trails", text("description"), "description IS NOT NULL", "trail"),
         ("trails", ("description = 'x'".into(), "description = NULL".into()), "name = 't'", "trail"),
@@ -393,6 +406,14 @@ async fn removed_and_added_rows_are_found(database: Database) {
                 .to_owned(),
             "UPDATE environments SET compliant_artifacts = compliant_artifacts - 1 WHERE name = 'prod'"
                 .to_owned(),
+        ),
+        (
+            "unexplained-flow-artifact",
+            format!("UPDATE flow_artifacts SET trail = NULL WHERE fingerprint = {a}"),
+            format!(
+                "UPDATE flow_artifacts SET trail = (SELECT id FROM trails WHERE flow = 'cart' AND name = 't')
+                 WHERE fingerprint = {a}"
+            ),
         ),
         (
             "gap",

@@ -4,6 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::service::bootstrap;
+use crate::service::records::log::log;
 use crate::service::report;
 use crate::service::support::browser::{Browser, assert_contains};
 use crate::service::support::test_service::Options;
@@ -298,9 +299,46 @@ async fn closed_repository_makes_the_next_claim_count(database: Database) {
         |change: &str| service.request(Method::PUT, ADMIN, &format!("/repos/acme/{change}/acme/wrong"));
     Response::from_request(close("close")).await.expect(200);
     assert_eq!(origin(&service).await.0, json!(commit('1')));
-    // The origin stays as it is now.
+    // The first one counts again.
     Response::from_request(close("reopen")).await.expect(200);
-    assert_eq!(origin(&service).await.0, json!(commit('1')));
+    assert_eq!(service.read(LIVE).await["live_artifacts"], json!([]));
+}
+
+/// The order of claims of one rank is that of their recording, whichever got the rank first, and whichever counted meanwhile.
+async fn origin_of_equal_rank_is_the_first_that_was_recorded(database: Database) {
+    let service = TestService::start(database).await;
+    let named = |name: &str| json!({"name": name});
+    let verified = async |expected: i32, messages: &[&str]| {
+        log(&service, &["verify"]).await.expect(expected, messages);
+    };
+    let rows = "SELECT p.flow FROM provenance p";
+    attest(&service, "one", 'a', '1', &named("acme/one")).await;
+    attest(&service, "two", 'a', '2', &named("acme/two")).await;
+    assert_eq!(service.database.rows(rows).await, ["one"]);
+    let two = "{name: two, repositories: [acme/two]}";
+    for (generation, flows, flow, commit, expected) in [
+        (2, two.to_owned(), "two", '3', "two"),
+        (3, format!("{{name: one, repositories: [acme/one]}}, {two}"), "one", '4', "one"),
+    ] {
+        service.reload(&bootstrap(generation, &format!("    flows: [{flows}]"))).await;
+        attest(&service, flow, 'a', commit, &named(&format!("acme/{flow}"))).await;
+        assert_eq!(service.database.rows(rows).await, [expected]);
+        verified(0, &[]).await;
+    }
+    for (change, expected) in [("close", "two"), ("reopen", "one")] {
+        let request = service.request(Method::PUT, ADMIN, &format!("/repos/acme/{change}/acme/one"));
+        Response::from_request(request).await.expect(200);
+        assert_eq!(service.database.rows(rows).await, [expected]);
+        verified(0, &[]).await;
+    }
+    // A later claim of the same rank in its place.
+    let later = "DELETE FROM provenance;
+        INSERT INTO provenance (organization, repository, fingerprint, flow, commit_sha, commit_url, reported_by,
+                                recorded_at, priority)
+        SELECT organization, repository, fingerprint, flow, commit_sha, commit_url, reported_by, recorded_at, priority
+        FROM claims WHERE flow = 'two'";
+    service.database.execute(later).await;
+    verified(11, &["1 rows of kind unexplained-origin"]).await;
 }
 
 async fn repository_of_a_provider_that_ignores_case_is_found_under_each_spelling(database: Database) {
@@ -339,4 +377,5 @@ crate::service::on_both!(
     url_of_a_repository_is_that_of_its_first_flow_or_owner,
     repository_of_another_provider_does_not_hide_the_recorded_one,
     closed_repository_makes_the_next_claim_count,
+    origin_of_equal_rank_is_the_first_that_was_recorded,
 );
