@@ -1,7 +1,7 @@
-//! Searches digests, images, pods, commits, flows and trails, for the pages.
+//! Searches digests, images, pods, commits, flows, repositories and trails.
 //!
 //! Indexes find digests and commits by prefix, and ended runs by exact name. No index finds a text anywhere in a name:
-//! a search scans running pods and artifacts, flows, and the latest [`MAX_SCANNED`] ended runs and trails. Only the
+//! a search scans running pods and artifacts, flows, repositories, and the latest [`MAX_SCANNED`] ended runs and trails. Only the
 //! first 255 characters of an image name are searched: its length is unlimited, and `LIKE` is slow on long names.
 
 use std::collections::BTreeMap;
@@ -284,6 +284,21 @@ pub async fn flows(
     let matches = contains_text(transaction, "f.name");
     let select = AssertSqlSafe(format!(
         "SELECT f.name FROM flows f WHERE f.organization = $1 AND {matches} ORDER BY f.name LIMIT $3"
+    ));
+    let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
+    Ok(AtMost::from_rows(MAX_RESULTS, rows))
+}
+
+/// The open repositories with a matching name.
+pub async fn repositories(
+    transaction: &mut Transaction,
+    organization: &str,
+    text: &SearchText,
+) -> Result<AtMost<String>, Error> {
+    let matches = contains_text(transaction, "r.name");
+    let select = AssertSqlSafe(format!(
+        "SELECT DISTINCT r.name FROM repositories r
+         WHERE r.organization = $1 AND r.closed_at IS NULL AND {matches} ORDER BY r.name LIMIT $3"
     ));
     let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))

@@ -14,7 +14,7 @@ use model::escape::Escaped;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Search {
-    /// First digits of a commit or digest, at least 5, or a part of the name of an environment, image, pod, flow or trail
+    /// First digits of a commit or digest, at least 5, or a part of the name of an environment, image, pod, flow, repository or trail
     word: String,
     #[command(flatten)]
     common: Common,
@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   Show the artifacts of a commit, and where they run:
     supercargo search 4f1c2e7d
-  Find the environments, images, pods, flows and trails with checkout in their name:
+  Find the environments, images, pods, flows, repositories and trails with checkout in their name:
     supercargo search checkout";
 
 const FOUND: &[Column] = &[

@@ -169,9 +169,10 @@ pub(crate) struct TextMatches {
 /// Something that matches a text.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct TextMatch {
-    /// `environment`, `digest`, `commit` (of an artifact), `image`, `pod`, `flow` or `trail`
+    /// `environment`, `digest`, `commit` (of an artifact), `image`, `pod`, `flow`, `repository` or `trail`
     kind: &'static str,
-    /// The name of the environment, image, pod, flow or trail, or the commit; empty if the artifact neither ran nor was reported
+    /// The name of the environment, image, pod, flow, repository or trail, or the commit; empty if the artifact neither ran nor
+    /// was reported
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint: Option<Fingerprint>,
@@ -180,13 +181,13 @@ pub(crate) struct TextMatch {
     flow: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<PodRun>,
-    /// Absent for a flow
+    /// Absent for a flow or repository
     #[serde(skip_serializing_if = "Option::is_none")]
     html_url: Option<String>,
 }
 
-/// Search names of environments, images, pods, flows and trails that contain a text, and digests and commits that start with it. Not in the
-/// interface.
+/// Search names of environments, images, pods, flows, repositories and trails that contain a text, and digests and commits that
+/// start with it. Not in the interface.
 #[utoipa::path(
     get,
     path = "/search/{org}",
@@ -236,6 +237,7 @@ pub(crate) async fn search_text(
         TextMatch { html_url, pod: Some(pod.clone()), ..of("pod", pod.name) }
     });
     matches.add("flow", found.flows, |flow| of("flow", flow));
+    matches.add("repository", found.repositories, |name| of("repository", name));
     matches.add("trail", found.trails, trail);
     Ok(axum::Json(matches))
 }

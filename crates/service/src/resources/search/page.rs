@@ -1,4 +1,4 @@
-//! The search for environments, artifacts (by digest, image, pod or commit), flows and trails.
+//! The search for environments, artifacts (by digest, image, pod or commit), flows, repositories and trails.
 
 use axum::extract::State;
 use axum::http::Uri;
@@ -39,8 +39,8 @@ pub(crate) async fn page(
     let content = html! {
         h1 { "Search" @if !query.is_empty() { ": " (text(&query)) } }
         p {
-            "Digests and commits match by their first " (MIN_DIGITS) " digits or more; environments, images, pods, flows and trails by any "
-            "part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, ended images and ended pods; the "
+            "Digests and commits match by their first " (MIN_DIGITS) " digits or more; environments, images, pods, flows, "
+            "repositories and trails by any part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, ended images and ended pods; the "
             "environments share the pods equally. Older entries match by their full names."
         }
         (results)
@@ -70,6 +70,7 @@ async fn groups(site: &Site, organization: &str, query: &str) -> Result<Vec<Mark
         group("Images", &found.images, artifact),
         group("Pods", &found.pods, |found| pod(site, organization, found)),
         group("Flows", &found.flows, |flow| text(flow)),
+        group("Repositories", &found.repositories, |name| text(name)),
         group("Trails", &found.trails, trail),
     ];
     Ok(groups.into_iter().flatten().collect())

@@ -1,4 +1,4 @@
-//! Searches environments, artifacts, pods, flows and trails by a text, for the page and the operation.
+//! Searches environments, artifacts, pods, flows, repositories and trails by a text, for the page and the operation.
 
 use model::Fingerprint;
 use store::search::{Artifact, PodRun, SearchText, Trail};
@@ -19,6 +19,7 @@ pub(crate) struct SearchResults {
     pub(crate) images: AtMost<Artifact>,
     pub(crate) pods: AtMost<PodRun>,
     pub(crate) flows: AtMost<String>,
+    pub(crate) repositories: AtMost<String>,
     pub(crate) trails: AtMost<Trail>,
 }
 
@@ -37,6 +38,7 @@ impl SearchResults {
             images: store::search::images(transaction, organization, &text).await?,
             pods: store::search::pods(transaction, organization, &text).await?,
             flows: store::search::flows(transaction, organization, &text).await?,
+            repositories: store::search::repositories(transaction, organization, &text).await?,
             trails: AtMost::default(),
         };
         if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {

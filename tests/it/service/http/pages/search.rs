@@ -47,6 +47,10 @@ async fn search_finds_each_kind_and_links_to_its_page(database: Database) {
         assert_eq!(browser.get(target).await.status, 200, "{target}");
         assert!(!page.text.contains(&digest('d')), "{query}: {}", page.text);
     }
+    let page = browser.get(&search_url("Cme/ca")).await.text;
+    assert_contains(&page, &["<h2>Repositories</h2>", "<bdi>acme/cart</bdi>"]);
+    let found = service.read("/search/acme?q=Cme/ca").await;
+    assert_eq!(found["data"], json!([{"kind": "repository", "name": "acme/cart"}]));
     for query in ["bbbbbbc", "aaaaaa", "asket%5050", "x__", "\\", "!", "nothing"] {
         assert_contains(&browser.get(&search_url(query)).await.text, &["No results."]);
     }
