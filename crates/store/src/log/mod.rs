@@ -8,6 +8,8 @@
 
 mod attestation;
 mod contradictions;
+#[cfg(test)]
+mod coverage;
 mod entries;
 pub(crate) mod environment;
 pub mod reading;
