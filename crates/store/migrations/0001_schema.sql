@@ -310,6 +310,9 @@ CREATE INDEX artifact_runs_latest ON artifact_runs (organization, ended_at) WHER
 CREATE INDEX artifact_runs_named ON artifact_runs (organization, substr(name, 1, 255), ended_at)
     WHERE ended_at IS NOT NULL;
 
+-- Ended artifacts of an organization in the order of digests.
+CREATE INDEX artifact_runs_by_digest ON artifact_runs (organization, fingerprint, ended_at) WHERE ended_at IS NOT NULL;
+
 -- Digests and owners of pods, as JSON, deduplicated for each organization. The retention removes those without a pod.
 CREATE TABLE workloads (
     organization TEXT NOT NULL,

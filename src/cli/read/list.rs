@@ -10,6 +10,7 @@ use super::columns::Format::{Ago, Commit, Compliant, Count, Custom, Digest, Pass
 use super::columns::{Column, environment_state};
 use super::common::{Common, environment, organization};
 use super::digests;
+use super::digests_in_use;
 use super::pages::Pages;
 use super::period::Period;
 use crate::cli::connection::ServiceOptions;
@@ -142,6 +143,15 @@ enum ListResource {
         #[command(flatten)]
         pages: Pages,
     },
+    /// List the digests that run in any environment
+    #[command(after_help = DIGESTS_EXAMPLE)]
+    Digests {
+        /// List also digests that ran within this time, such as 12h, 30d or 4w
+        #[arg(long, value_name = "AGE", value_parser = digests_in_use::since)]
+        since: Option<i64>,
+        #[command(flatten)]
+        common: Common,
+    },
     /// List policies
     #[command(
         after_help = "Example:\n  List policies and the environments that they apply to:\n    supercargo list policies"
@@ -193,6 +203,11 @@ const ATTESTATIONS_EXAMPLE: &str = "\
 Example:
   Print all attestations of a flow in October as JSON:
     supercargo list attestations cart --from 2026-10-01 --to 2026-10-31 --all -o json";
+
+const DIGESTS_EXAMPLE: &str = "\
+Example:
+  Print the digests that ran in the last 30 days, which a registry must keep:
+    supercargo list digests --since 30d -o json";
 
 const APPROVALS_EXAMPLE: &str = "\
 Example:
@@ -357,6 +372,7 @@ impl List {
                     .with("repo_name", repository);
                 pages.list(service, &operation, "artifact", ARTIFACTS, "").await
             }
+            ListResource::Digests { since, common } => digests_in_use::list(service, *since, common).await,
             ListResource::Policies(common) => {
                 common.list(service, &organization(&["policies"]), "policy", POLICIES).await
             }

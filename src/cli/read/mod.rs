@@ -9,6 +9,7 @@ mod columns;
 mod common;
 mod diff;
 mod digests;
+mod digests_in_use;
 mod download;
 mod get;
 mod list;

@@ -57,6 +57,7 @@ static OPERATIONS: LazyLock<(Router<App>, utoipa::openapi::OpenApi)> = LazyLock:
                 .routes(routes!(attestations::operations::get_attestations_of_artifact))
                 .routes(routes!(actions::operations::list_notifications))
                 .routes(routes!(artifacts::operations::live::live_artifacts))
+                .routes(routes!(artifacts::operations::digests::list_digests))
                 .routes(routes!(audit::operations::list_audit))
                 .routes(routes!(access_review::operations::review_access))
                 .routes(routes!(log::operations::read_log))

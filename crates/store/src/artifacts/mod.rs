@@ -1,5 +1,6 @@
 //! Reads the environments that run or ran an artifact, for the pages and the gate.
 
+pub mod digests;
 pub mod flows;
 pub mod live;
 pub mod reported;

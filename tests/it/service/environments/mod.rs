@@ -3,6 +3,7 @@
 pub(crate) mod absence;
 pub(crate) mod agents;
 pub(crate) mod creation;
+pub(crate) mod digests;
 pub(crate) mod exclusion;
 pub(crate) mod live_artifacts;
 pub(crate) mod mail;

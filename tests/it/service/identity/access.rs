@@ -107,6 +107,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/attestations/{org}/{flow_name}: approve, read, admin
     GET /api/v2/attestations/{org}: approve, read, admin
     GET /api/v2/audit/{org}: admin
+    GET /api/v2/digests/{org}: approve, read, admin
     GET /api/v2/env-diff/{org}: approve, read, admin
     GET /api/v2/environments/{org}/{env_name}/access-review: admin
     GET /api/v2/environments/{org}/{env_name}/agents: approve, read, admin

@@ -2,6 +2,7 @@
 
 pub(crate) mod allow_list;
 pub(crate) mod asserts;
+pub(crate) mod digests;
 pub(crate) mod image_index;
 pub(crate) mod live;
 pub(crate) mod report;

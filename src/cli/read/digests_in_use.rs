@@ -1,0 +1,78 @@
+//! `supercargo list digests`.
+
+use serde_json::json;
+
+use super::columns::Format::{Ago, Digest, Text};
+use super::columns::{Column, Data, at, table};
+use super::common::{Common, client, organization};
+use crate::cli::connection::ServiceOptions;
+use crate::cli::exit::{Exit, Failure};
+use client::Parsed;
+
+const DIGESTS: &[Column] = &[
+    Column::new("DIGEST", "/fingerprint", Digest),
+    Column::new("IMAGES", "/names", Text),
+    Column::new("RUNNING IN", "/running_in", Text),
+    Column::new("EXITED FROM", "/exited_from", Text),
+    Column::new("STARTED", "/started_at", Ago),
+    Column::new("ENDED", "/ended_at", Ago),
+];
+
+#[derive(Debug, thiserror::Error)]
+#[error("the digests are not in order: something else answers at the service's address")]
+struct OutOfOrder;
+
+/// Prints the digests that run, or that ran at or after `since`, in seconds of Unix time.
+pub(super) async fn list(
+    service: &ServiceOptions,
+    since: Option<i64>,
+    common: &Common,
+) -> Result<(), Failure> {
+    let client = client(service)?;
+    let (mut digests, mut after) = (Vec::new(), None);
+    loop {
+        let operation = organization(&["digests"]).with("since", since).with("after", &after);
+        let Parsed { value, raw }: Parsed<Data> = common.requests.get(&client, &operation).await?;
+        digests.extend(value.data.0);
+        let next = at(&raw, "/next").as_str().map(str::to_owned);
+        match next {
+            None => break,
+            // A faulty service could return pages without end.
+            Some(_) if next <= after => return Err(Failure::new(OutOfOrder, None, Exit::Unreachable)),
+            Some(_) => after = next,
+        }
+    }
+    if digests.is_empty() {
+        tracing::info!("no digest found");
+    }
+    let table = table(DIGESTS, &digests);
+    common.output.print(&json!({"data": digests}), || table)
+}
+
+/// The time this long ago, in seconds of Unix time.
+pub(super) fn since(text: &str) -> Result<i64, String> {
+    let past = || {
+        let span: jiff::Span = text.parse().ok()?;
+        let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        let second = now.checked_sub(span).ok()?.timestamp().as_second();
+        (0..=now.timestamp().as_second()).contains(&second).then_some(second)
+    };
+    past().ok_or_else(|| "expected an age such as 12h, 30d or 4w".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_a_time_in_the_past() {
+        let now = jiff::Timestamp::now().as_second();
+        for (text, seconds) in [("12h", 43_200), ("30d", 2_592_000), ("4w", 2_419_200), ("0s", 0)] {
+            let ago = now - since(text).unwrap();
+            assert!((seconds - 1..=seconds).contains(&ago), "{text}: {ago}");
+        }
+        for bad in ["", "30", "-1d", "d", "99999w"] {
+            assert!(since(bad).is_err(), "{bad}");
+        }
+    }
+}
