@@ -43,7 +43,7 @@ pub async fn list(
     limit: i64,
 ) -> Result<DigestRuns, Error> {
     // Running and ended runs have an index each, in the order of digests. The expression keeps the index on ends unused, which
-    // would be sorted for each page.
+    // would be sorted for each page. Without `since`, ended ones are not read.
     macro_rules! nth {
         ($distinct:literal, $union:literal) => {
             concat!(
@@ -53,7 +53,7 @@ pub async fn list(
                      ORDER BY fingerprint LIMIT $4) AS running ",
                 $union,
                 " SELECT fingerprint FROM (SELECT ", $distinct, " fingerprint FROM artifact_runs
-                     WHERE organization = $1 AND ended_at IS NOT NULL AND ended_at + 0 >= $3 AND fingerprint > $2
+                     WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3 AND fingerprint > $2
                      ORDER BY fingerprint LIMIT $4) AS ended) AS used
                  ORDER BY fingerprint LIMIT 1 OFFSET $4 - 1"
             )
@@ -77,7 +77,7 @@ pub async fn list(
                WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2 AND fingerprint <= $4
                UNION ALL
                SELECT * FROM artifact_runs
-               WHERE organization = $1 AND ended_at IS NOT NULL AND ended_at + 0 >= $3 AND fingerprint > $2
+               WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3 AND fingerprint > $2
                  AND fingerprint <= $4) r
            CROSS JOIN environments e
          WHERE e.organization = $1 AND e.id = r.environment",
