@@ -32,7 +32,7 @@ mod token;
 pub mod wait;
 
 pub use attachments::AttachedFile;
-pub use attest::{Attachment, IdempotencyKey};
+pub use attest::{Attachment, BillReceipt, IdempotencyKey};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use body::ReportBody;
 pub use client::{Client, RequestTimeouts, Setup, SetupError};

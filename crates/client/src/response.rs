@@ -38,6 +38,9 @@ pub(super) struct Success {
     pub(super) status: StatusCode,
     /// `Null` without a body.
     pub(super) body: Value,
+    /// What the service read of a bill of materials, and why it read nothing.
+    pub(super) bill: Option<String>,
+    pub(super) warning: Option<String>,
 }
 
 /// The headers of a response, and its body up to a limit.
@@ -105,7 +108,12 @@ impl Response {
             (StatusClass::Success, _) if self.body.len() > self.max_bytes => {
                 unexpected(format!("{status} with a body of more than {} KiB", self.max_bytes / 1024))
             }
-            (StatusClass::Success, Some(body)) => Ok(Success { status, body }),
+            (StatusClass::Success, Some(body)) => {
+                let header = |name| self.header(token, &HeaderName::from_static(name));
+                let (bill, warning) =
+                    (header("x-supercargo-bill-of-materials"), header("x-supercargo-warning"));
+                Ok(Success { status, body, bill, warning })
+            }
             (class, _)
                 if matches!(class, StatusClass::Success | StatusClass::Foreign)
                     || self.is_unknown_operation_page(class) =>
@@ -135,7 +143,7 @@ impl Response {
         token: &Token,
         expected: &[StatusCode],
     ) -> Result<T, Error> {
-        let Success { status, body } = self.classify(request, token, UploadState::Complete)?;
+        let Success { status, body, .. } = self.classify(request, token, UploadState::Complete)?;
         let unexpected = |response| Error::UnexpectedResponse { request: request.clone(), response };
         if !expected.contains(&status) {
             let expected: Vec<_> = expected.iter().map(ToString::to_string).collect();

@@ -61,6 +61,8 @@ pub enum Error {
     Invalid { format: String, source: serde_json::Error },
     #[error("a package of this {format} has an empty name, or one of more than {MAX_TEXT} bytes")]
     Name { format: String },
+    #[error("a package of this {format} has a NUL character")]
+    Nul { format: String },
     #[error("this {format} has more than {MAX_PACKAGES} packages")]
     TooMany { format: String },
 }
@@ -137,7 +139,13 @@ impl Document {
             if named.name.is_empty() || named.name.len() > MAX_TEXT {
                 return Err(Error::Name { format });
             }
-            collected.insert(named.package());
+            let package = named.package();
+            let Package { purl_type, namespace, name, version, purl } = &package;
+            // No name of a package has one, and PostgreSQL stores none.
+            if [purl_type, namespace, name, version, purl].into_iter().any(|text| text.contains('\0')) {
+                return Err(Error::Nul { format });
+            }
+            collected.insert(package);
             if collected.len() > MAX_PACKAGES {
                 return Err(Error::TooMany { format });
             }

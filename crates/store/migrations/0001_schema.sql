@@ -534,6 +534,45 @@ CREATE TABLE attachments (
 -- With all columns of its query: on SQLite, reading a row reads the pages of its file.
 CREATE INDEX attachments_created ON attachments (organization, created_at, sha256);
 
+-- Attached files that are bills of materials, and their packages.
+CREATE TABLE bills (
+    organization TEXT NOT NULL,
+    id UUID NOT NULL,
+    -- Of the attached file.
+    sha256 BYTEA NOT NULL,
+    format TEXT NOT NULL,
+    PRIMARY KEY (organization, id),
+    UNIQUE (organization, sha256),
+    FOREIGN KEY (organization, sha256) REFERENCES attachments (organization, sha256)
+);
+
+CREATE TABLE packages (
+    organization TEXT NOT NULL REFERENCES organizations (name),
+    -- The first half of the SHA-256 of its fields.
+    id UUID NOT NULL,
+    -- The name in lower case.
+    search_name TEXT NOT NULL,
+    -- The type and the other parts of the package URL; empty if there is none.
+    purl_type TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    purl TEXT NOT NULL,
+    PRIMARY KEY (organization, id)
+);
+
+CREATE INDEX packages_by_name ON packages (organization, search_name);
+
+-- Without foreign keys, which would be checked for each of thousands of packages: both rows are inserted and removed with it.
+CREATE TABLE bill_packages (
+    organization TEXT NOT NULL,
+    package UUID NOT NULL,
+    bill UUID NOT NULL,
+    PRIMARY KEY (organization, package, bill)
+);
+
+CREATE INDEX bill_packages_of ON bill_packages (organization, bill);
+
 -- Attached files that were removed after their retention. A file that is attested again is also in `attachments`.
 CREATE TABLE removed_attachments (
     organization TEXT NOT NULL REFERENCES organizations (name),

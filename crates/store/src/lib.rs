@@ -25,6 +25,7 @@ pub mod idempotency_keys;
 pub mod image_indexes;
 pub mod log;
 pub mod notifications;
+pub mod packages;
 pub mod policies;
 pub mod provenance;
 pub mod quotas;

@@ -272,6 +272,7 @@ pub async fn remove_attachments(
     let expired = expired_attachments(transaction, organization, horizon).await?;
     let keys = || expired.iter().copied();
     for_all!(transaction, INSERT, keys(), now, organization);
+    crate::packages::remove(transaction, organization, &expired).await?;
     let rows = for_all!(transaction, DELETE, keys(), organization);
     if rows > 0 {
         const RECORD: &str = "

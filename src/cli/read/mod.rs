@@ -14,6 +14,7 @@ mod download;
 mod get;
 mod list;
 mod live;
+mod packages;
 mod pages;
 mod period;
 mod search;
@@ -29,5 +30,7 @@ pub(crate) use self::get::Get;
 pub(crate) use self::list::List;
 #[cfg(feature = "service")]
 pub(crate) use self::live::row;
+#[cfg(feature = "service")]
+pub(crate) use self::packages::{PACKAGES, coverage};
 pub(crate) use self::search::Search;
 pub(crate) use self::statement::{Export, Verify};

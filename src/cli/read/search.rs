@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
 use super::columns::{Artifacts, Column, Data, at, items, table};
 use super::common::{Common, organization};
+use super::packages::PackageOptions;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use client::{Operation, Parsed, Resource};
@@ -15,7 +16,10 @@ use model::escape::Escaped;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Search {
     /// First digits of a commit or digest, at least 5, or a part of the name of an environment, image, pod, flow, repository or trail
-    word: String,
+    #[arg(required_unless_present = "package", conflicts_with = "package")]
+    word: Option<String>,
+    #[command(flatten)]
+    packages: PackageOptions,
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
@@ -27,7 +31,9 @@ Examples:
   Show the artifacts of a commit, and where they run:
     supercargo search 4f1c2e7d
   Find the environments, images, pods, flows, repositories and trails with checkout in their name:
-    supercargo search checkout";
+    supercargo search checkout
+  Find where a package runs, by the bills of materials that pipelines attest:
+    supercargo search --package log4j-core --version='<2.17.1'";
 
 const FOUND: &[Column] = &[
     Column::new("ARTIFACT", "/name", Text),
@@ -68,7 +74,8 @@ pub(super) async fn search(
 
 impl Search {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let Self { word, common, service } = self;
+        let Self { word, packages, common, service } = self;
+        let Some(word) = word else { return packages.search(service, common).await };
         if (5..=64).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_hexdigit()) {
             return search(service, common, Resource::Named("commit or digest", word), word).await;
         }

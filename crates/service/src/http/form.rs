@@ -63,6 +63,10 @@ impl Form {
         self.data.as_deref().ok_or_else(|| Problem::field(self.expected.data, "missing part"))
     }
 
+    pub(crate) fn take_file(&mut self) -> Option<File> {
+        self.file.take()
+    }
+
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }

@@ -28,8 +28,8 @@ use crate::http::response::limit_memory;
 use crate::layout::parts::refusal::Refusal;
 use crate::layout::session::Browser;
 use crate::resources::{
-    access_review, actions, artifacts, attestations, audit, environments, organization, policies, search,
-    sessions, trails,
+    access_review, actions, artifacts, attestations, audit, environments, organization, packages, policies,
+    search, sessions, trails,
 };
 use crate::site::Site;
 
@@ -77,6 +77,7 @@ pub(crate) fn router(app: &App) -> Router<App> {
         .route("/{organization}/policies", get(policies::page::list))
         .route("/{organization}/policies/{policy}", get(policies::page::page))
         .route("/{organization}/search", get(search::page::page))
+        .route("/{organization}/packages", get(packages::page::page))
         .route("/{organization}/audit", get(audit::page::page))
         .fallback(async |_: Browser| Refusal::NotFound)
         .method_not_allowed_fallback(async || Problem::method_not_allowed());

@@ -24,8 +24,8 @@ use crate::http::problem::{Problem, panicked};
 use crate::http::{access_log, openapi, pages, request_id, response};
 use crate::layout::session;
 use crate::resources::{
-    access_review, actions, approvals, artifacts, attestations, audit, environments, flows, log, policies,
-    repositories, search, tags, tokens, trails,
+    access_review, actions, approvals, artifacts, attestations, audit, environments, flows, log, packages,
+    policies, repositories, search, tags, tokens, trails,
 };
 
 /// The prefix of every path of the interface.
@@ -58,6 +58,7 @@ static OPERATIONS: LazyLock<(Router<App>, utoipa::openapi::OpenApi)> = LazyLock:
                 .routes(routes!(actions::operations::list_notifications))
                 .routes(routes!(artifacts::operations::live::live_artifacts))
                 .routes(routes!(artifacts::operations::digests::list_digests))
+                .routes(routes!(packages::operations::search_packages))
                 .routes(routes!(audit::operations::list_audit))
                 .routes(routes!(access_review::operations::review_access))
                 .routes(routes!(log::operations::read_log))

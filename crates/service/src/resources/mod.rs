@@ -13,6 +13,7 @@ pub(crate) mod environments;
 pub(crate) mod flows;
 pub(crate) mod log;
 pub(crate) mod organization;
+pub(crate) mod packages;
 pub(crate) mod policies;
 pub(crate) mod repositories;
 pub(crate) mod search;

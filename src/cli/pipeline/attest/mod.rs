@@ -1,17 +1,19 @@
-//! `supercargo attest`: sends test results as an attestation.
+//! `supercargo attest`: sends test results or a bill of materials as an attestation.
 //!
 //! `results` reads the files, `image` the digests of an image. `facts` collects the
-//! provenance from options, git and CI variables, and `junit` combines and sends them.
+//! provenance from options, git and CI variables, and `junit` and `sbom` combine and send them.
 
 mod facts;
 mod image;
 mod junit;
 mod results;
+mod sbom;
 
 use clap::{Args, Subcommand};
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
+use crate::cli::output::say;
 
 #[derive(Debug, Args)]
 #[command(after_help = junit::EXAMPLES, subcommand_required = true)]
@@ -26,12 +28,15 @@ pub(crate) struct Attest {
 enum AttestationKind {
     /// Attest test results in JUnit XML
     Junit(Box<junit::Junit>),
+    /// Attest a bill of materials: the packages of an image
+    Sbom(Box<sbom::Sbom>),
 }
 
 impl Attest {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         match &self.kind {
             AttestationKind::Junit(junit) => junit.run(&self.service).await,
+            AttestationKind::Sbom(sbom) => say(&sbom.attest(&self.service).await?),
         }
     }
 
@@ -42,6 +47,7 @@ impl Attest {
             AttestationKind::Junit(junit) => {
                 Ok(junit.attest(&self.service).await?.map(|attested| attested.result))
             }
+            AttestationKind::Sbom(sbom) => sbom.attest(&self.service).await.map(Some),
         }
     }
 }

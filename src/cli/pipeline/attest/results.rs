@@ -226,7 +226,7 @@ fn read_results(path: &Path) -> Result<Vec<u8>, ResultsError> {
     })
 }
 
-fn read_attachment(path: &Path) -> Result<Attachment, ResultsError> {
+pub(super) fn read_attachment(path: &Path) -> Result<Attachment, ResultsError> {
     let content = read_up_to(MAX_ATTACHMENT as u64, path).map_err(|error| match error.kind() {
         io::ErrorKind::FileTooLarge => ResultsError::AttachmentTooLarge,
         _ => ResultsError::ReadAttachment(path.to_owned(), error),

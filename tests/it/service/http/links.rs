@@ -117,6 +117,8 @@ fn requests<'a>() -> BTreeMap<&'a str, Vec<String>> {
         ("/api/v2/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}", Vec::new()),
         ("/api/v2/search/{org}/sha/{sha}", Vec::new()),
         ("/api/v2/search/{org}", vec!["/search/acme?q=cart".to_owned()]),
+        ("/api/v2/digests/{org}", vec!["/digests/acme".to_owned()]),
+        ("/api/v2/packages/{org}", vec!["/packages/acme?name=cart".to_owned()]),
         (
             "/api/v2/asserts/{org}/fingerprint/{fingerprint}",
             vec![format!("/asserts/acme/fingerprint/{}", digest('a'))],

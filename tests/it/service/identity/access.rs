@@ -119,6 +119,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     GET /api/v2/flows/{org}: approve, read, admin
     GET /api/v2/log/{org}: admin
     GET /api/v2/organizations/{org}/environments_notifications: approve, read, admin
+    GET /api/v2/packages/{org}: approve, read, admin
     GET /api/v2/policies/{org}/check: approve, read, admin
     GET /api/v2/policies/{org}/{policy_name}: approve, read, admin
     GET /api/v2/policies/{org}: approve, read, admin

@@ -9,6 +9,7 @@ pub(crate) mod image_index;
 pub(crate) mod latest_attestations;
 pub(crate) mod log;
 pub(crate) mod log_week;
+pub(crate) mod packages;
 pub(crate) mod provenance;
 pub(crate) mod reading_evidence;
 pub(crate) mod repeated;

@@ -204,6 +204,9 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "retention: attachments": read, |t| store::retention::expired_attachments(&mut t, "acme", Timestamp::from_micros(0));
         "retention: audit log": write, |t| store::retention::remove_audit(&mut t, "acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
         "retention: notifications": write, |t| store::retention::remove_notifications(&mut t, "acme", Timestamp::from_micros(0));
+        "digests in use": read, |t| store::artifacts::digests::list(&mut t, "acme", None, None, 1_000);
+        "packages: what runs": read, |t| store::packages::running(&mut t, "acme", None);
+        "packages: where it runs": read, |t| store::packages::runs(&mut t, "acme", None, [artifact].into_iter());
         "search: a digest": read, |t| store::search::artifacts(&mut t, "acme", artifact, artifact);
         "search: an image by its name": read, |t| store::search::images(&mut t, "acme", &ended);
         "search: a pod by its name": read, |t| store::search::pods(&mut t, "acme", &ended);

@@ -43,6 +43,7 @@ pub(crate) async fn page(
             "repositories and trails by any part of their names. Parts of names match the latest " (MAX_SCANNED) " trails, ended images and ended pods; the "
             "environments share the pods equally. Older entries match by their full names."
         }
+        p { a href=(site.links.page(&[&organization, "packages"])) { "Packages" } " are searched on their own page." }
         (results)
     };
     let path = ["search", &organization];

@@ -126,6 +126,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     let review = format!("{of_environment}/access-review");
     let agents = format!("{of_environment}/agents");
     let (of_pod, of_image) = ("/ui/acme/search?pod", "/ui/acme/search?image");
+    let packages = "/ui/acme/packages?name";
     let runs = [of_environment.as_str(), &past, of_artifact.as_str(), of_pod];
     let evil_front = path(&["ui", &organization]);
     for (pages, value) in [
@@ -235,7 +236,7 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
     }]);
     let namespace = fields.shown_on(&[&of_environment, &past, of_pod], name("namespace"));
     let image = fields.shown_on(&runs, text("image"));
-    fields.shown_on(&[of_image, &timeline, &compare, ACTION], image.clone());
+    fields.shown_on(&[of_image, packages, &timeline, &compare, ACTION], image.clone());
     let pods = |gone: bool| {
         let with = |name: &str, image: &str, digit| {
             json!({"podName": name, "namespace": namespace, "creationTimestamp": 1_790_000_000,
@@ -337,6 +338,12 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         json!({"attestation_name": name("attestation custom"), "artifact_fingerprint": digest('a')});
     data.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
     fields.shown_on(custom, other.to_string());
+    let package = fields.shown_on(&[packages], name("package"));
+    let component = json!({
+        "type": "library", "name": package, "group": fields.shown_on(&[packages], text("package group")),
+        "version": fields.shown_on(&[packages], text("package number")),
+    });
+    let bill = json!({"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [component]}).to_string();
     let described = json!({
         "name": trail, "description": fields.shown_on(&[&of_trail], text("trail description")),
         "origin_url": fields.shown_on(&[&of_trail], format!("javascript:alert(1)//{EVIL}")),
@@ -347,7 +354,11 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (reqwest::Method::POST, posted.as_str(), &data),
         (reqwest::Method::PUT, "/trails/acme/cart", &described),
     ] {
-        let answer = service.request(method, EVIL_ADMIN, target).multipart(form(body)).send().await.unwrap();
+        let mut form = form(body);
+        if target == posted {
+            form = form.part("attachment_file", Part::text(bill.clone()).file_name("bom.json"));
+        }
+        let answer = service.request(method, EVIL_ADMIN, target).multipart(form).send().await.unwrap();
         assert!(answer.status().is_success(), "{target}: {}", answer.text().await.unwrap());
     }
 
@@ -363,6 +374,8 @@ async fn untrusted_text_is_escaped_on_every_page(database: Database) {
         (query("/ui/acme/search", &[("q", "pod <script>")]), of_pod, 200),
         (query("/ui/acme/search", &[("q", "image <script>")]), of_image, 200),
         (query("/ui/acme/search", &[("q", &trail)]), "/ui/acme/search?trail", 200),
+        (query("/ui/acme/packages", &[("name", &package)]), packages, 200),
+        (query("/ui/acme/packages", &[("name", input), ("version", input)]), "", 400),
         (timeline.clone(), &timeline, 200),
         (agents.clone(), &agents, 200),
         (format!("{compare}?from=1&to=2"), &compare, 200),

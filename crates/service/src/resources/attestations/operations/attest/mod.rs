@@ -3,6 +3,7 @@
 //! All types share a route, whose last segment is the type. `data` reads what a type sends, `form` describes it in the
 //! OpenAPI document.
 
+mod bill;
 pub(crate) mod data;
 mod form;
 
@@ -24,6 +25,7 @@ use crate::engine::repeated::{self, KeyedRequest};
 use crate::http::form::{Form, Parts};
 use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Attest};
+use crate::resources::attestations::operations::attest::bill::Bill;
 use crate::resources::attestations::operations::attest::data::{AttestationData, DATA};
 use crate::resources::attestations::operations::attest::form::AttestationForm;
 use model::{
@@ -42,6 +44,8 @@ enum PathType {
     Junit,
     /// A verdict
     Generic,
+    /// A bill of materials as the file of a verdict; an extension, which creates its flow and trail
+    Sbom,
     /// Data of a type that the organization defines
     Custom,
     /// A software bill of materials or a decision
@@ -65,13 +69,13 @@ impl PathType {
 
     /// Whether the first attestation creates its flow and trail, as in the interface. Others need a trail.
     fn creates_trail(self) -> bool {
-        self == Self::Junit
+        matches!(self, Self::Junit | Self::Sbom)
     }
 
     fn read(self, data: &[u8]) -> Result<AttestationData, Problem> {
         match self {
             Self::Junit => AttestationData::read::<JunitFields>(data),
-            Self::Generic => AttestationData::read::<GenericFields>(data),
+            Self::Generic | Self::Sbom => AttestationData::read::<GenericFields>(data),
             Self::Custom => AttestationData::read::<CustomFields>(data),
             Self::System => AttestationData::read::<SystemFields>(data),
             Self::Snyk => AttestationData::read::<SnykFields>(data),
@@ -94,7 +98,16 @@ impl PathType {
     ),
     request_body(content = AttestationForm, content_type = "multipart/form-data"),
     responses(
-        (status = 201, description = "Recorded", body = String, content_type = "application/json"),
+        (
+            status = 201,
+            description = "Recorded",
+            body = String,
+            content_type = "application/json",
+            headers(
+                ("x-supercargo-bill-of-materials" = String, description = "What was read of an attached bill of materials, such as `CycloneDX 1.6, 123 packages`"),
+                ("x-supercargo-warning" = String, description = "Why an attached bill of materials was not read"),
+            ),
+        ),
         (status = 404, description = "No such type or trail", body = ErrorBody),
         (status = 422, description = "Another request had this Idempotency-Key", body = ErrorBody),
     ),
@@ -108,12 +121,17 @@ pub(crate) async fn attest(
     let path_type = PathType::parse(&kind_of_path)?;
     let key = KeyedRequest::read(request.headers(), &caller)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
-    let form = Form::read(&app, &organization, parts, request).await?;
+    let mut form = Form::read(&app, &organization, parts, request).await?;
     let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
     app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
-    let attachment = form.file();
+    let (attachment, bill) = match path_type {
+        // Test results are no bill, and often large.
+        PathType::Junit => (form.take_file(), Bill::Other),
+        _ => bill::read(form.take_file(), app.limits.attachment).await?,
+    };
+    let attachment = attachment.as_ref();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let content = repeated::hash(&[
         b"attestation",
@@ -129,7 +147,7 @@ pub(crate) async fn attest(
     if let Some(key) = &key
         && key.is_recorded(transaction, &organization, content, app.site.now()).await?
     {
-        return Ok(created());
+        return Ok(created(&bill));
     }
     let stored =
         store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
@@ -175,7 +193,7 @@ pub(crate) async fn attest(
     if let (None, Some(trail)) = (&key, stored)
         && store::attestations::is_repeated(transaction, &new, trail.id, app.site.now()).await?
     {
-        return Ok(created());
+        return Ok(created(&bill));
     }
     let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
@@ -188,6 +206,7 @@ pub(crate) async fn attest(
     if let (Some(hash), Some(attachment)) = (hash, attachment) {
         store::attestations::attachments::insert(transaction, &organization, hash, &attachment.content, at)
             .await?;
+        bill.record(transaction, &organization, hash).await?;
     }
     let effect = store::attestations::insert(transaction, &new, trail, at).await?;
     if let Some(key) = &key {
@@ -202,11 +221,11 @@ pub(crate) async fn attest(
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
     origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     app.metrics.attestation(passes);
-    Ok(created())
+    Ok(created(&bill))
 }
 
-fn created() -> Response {
-    (StatusCode::CREATED, axum::Json("Creation Success")).into_response()
+fn created(bill: &Bill) -> Response {
+    (StatusCode::CREATED, bill.headers(), axum::Json("Creation Success")).into_response()
 }
 
 /// The artifacts that an attestation is about.

@@ -1,0 +1,194 @@
+//! Reads an attached bill of materials.
+
+use std::io::{self, Read};
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+use tokio::sync::Semaphore;
+
+use crate::http::blocking::compute;
+use crate::http::form::File;
+use crate::http::problem::Problem;
+use model::Fingerprint;
+use model::escape::shortened;
+use model::pluralize;
+use runtime::error_causes::describe;
+use sbom::Document;
+use store::Transaction;
+
+/// What was read, such as `CycloneDX 1.6, 123 packages`.
+const BILL: HeaderName = HeaderName::from_static("x-supercargo-bill-of-materials");
+
+/// Why an attached bill of materials was stored as a file only.
+const WARNING: HeaderName = HeaderName::from_static("x-supercargo-warning");
+
+/// Maximum length of a warning, in characters.
+const MAX_WARNING_CHARS: usize = 500;
+
+/// What the file of an attestation is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Bill {
+    /// Another file, or none.
+    Other,
+    Read(Document),
+    /// A bill of materials that cannot be read, and why.
+    Unreadable(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error(transparent)]
+    Document(#[from] sbom::Error),
+    #[error("the {0} has no packages")]
+    Empty(String),
+    #[error("the unpacked file has more than {0} bytes")]
+    TooLarge(u64),
+    #[error("failed to unpack the file")]
+    Packed(#[source] io::Error),
+}
+
+/// One file is read at a time, since each needs memory for its packages.
+static READER: Semaphore = Semaphore::const_new(1);
+
+/// Reads a file on a blocking thread, and returns it with what it is. A compressed one has at most `max` bytes unpacked.
+pub(super) async fn read(file: Option<File>, max: u64) -> Result<(Option<File>, Bill), Problem> {
+    let Some(File { name, content }) = file else { return Ok((None, Bill::Other)) };
+    let _reader = READER.acquire().await;
+    compute(move || {
+        let bill = Bill::parse(&content, max);
+        (Some(File { name, content }), bill)
+    })
+    .await
+}
+
+fn parse(file: &[u8], max: u64) -> Result<Option<Document>, Unreadable> {
+    let unpacked = if file.starts_with(&[0x1f, 0x8b]) {
+        unpack(MultiGzDecoder::new(file), max)?
+    } else if file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        unpack(StreamingDecoder::new(file).map_err(io::Error::other).map_err(Unreadable::Packed)?, max)?
+    } else {
+        return document(file);
+    };
+    document(&unpacked)
+}
+
+fn unpack(packed: impl Read, max: u64) -> Result<Vec<u8>, Unreadable> {
+    let mut unpacked = Vec::new();
+    packed.take(max + 1).read_to_end(&mut unpacked).map_err(Unreadable::Packed)?;
+    if unpacked.len() as u64 > max { Err(Unreadable::TooLarge(max)) } else { Ok(unpacked) }
+}
+
+fn document(content: &[u8]) -> Result<Option<Document>, Unreadable> {
+    match Document::read(content)? {
+        // An empty bill would hide that nothing is known of the packages.
+        Some(document) if document.packages.is_empty() => Err(Unreadable::Empty(document.format)),
+        document => Ok(document),
+    }
+}
+
+impl Bill {
+    fn parse(file: &[u8], max: u64) -> Self {
+        match parse(file, max) {
+            Ok(Some(document)) => Self::Read(document),
+            Ok(None) => Self::Other,
+            Err(error) => Self::Unreadable(describe(&error)),
+        }
+    }
+
+    /// Stores its packages. `file` is the hash of the file.
+    pub(super) async fn record(
+        &self,
+        transaction: &mut Transaction,
+        organization: &str,
+        file: Fingerprint,
+    ) -> Result<(), store::Error> {
+        match self {
+            Self::Read(document) => store::packages::insert(transaction, organization, file, document).await,
+            Self::Other | Self::Unreadable(_) => Ok(()),
+        }
+    }
+
+    /// Describes it for the client, whose answer in the interface has no place for it.
+    pub(super) fn headers(&self) -> HeaderMap {
+        let (name, text) = match self {
+            Self::Other => return HeaderMap::new(),
+            Self::Read(Document { format, packages }) => {
+                (BILL, format!("{format}, {}", pluralize(packages.len() as u64, "package")))
+            }
+            Self::Unreadable(why) => (WARNING, format!("not read as a bill of materials: {why}")),
+        };
+        let text = text.replace(|c: char| !c.is_ascii() || c.is_ascii_control(), "?");
+        let value = HeaderValue::try_from(shortened(&text, MAX_WARNING_CHARS).replace('…', "..."));
+        value.into_iter().map(|value| (name.clone(), value)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const BILL_OF_ONE: &str = r#"{"bomFormat": "CycloneDX", "specVersion": "1.6", "components":
+        [{"type": "library", "name": "log4j-core", "version": "2.14.1", "purl": "pkg:maven/org.apache/log4j-core@2.14.1"}]}"#;
+
+    fn packed(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// A frame with one raw block (RFC 8878).
+    fn zstd(content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(content.len()).unwrap();
+        let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0xa0];
+        frame.extend(length.to_le_bytes());
+        frame.extend(((length << 3) | 1).to_le_bytes().get(..3).unwrap());
+        frame.extend(content);
+        frame
+    }
+
+    fn header(file: &[u8], max: u64) -> String {
+        let bill = Bill::parse(file, max);
+        let headers = bill.headers();
+        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    }
+
+    #[test]
+    fn bill_of_materials_is_read_plain_and_compressed() {
+        let plain = BILL_OF_ONE.as_bytes();
+        for file in [plain, &packed(plain), &zstd(plain)] {
+            assert_eq!(header(file, 1_000), "x-supercargo-bill-of-materials: CycloneDX 1.6, 1 package");
+        }
+        for file in [&b"notes"[..], b"", b"{}", &packed(b"notes"), &zstd(b"<testsuite/>")] {
+            assert_eq!(header(file, 1_000), "");
+        }
+    }
+
+    #[test]
+    fn warning_names_the_problem_of_a_bill_that_is_not_read() {
+        let bomb = packed(&[b' '; 100_000]);
+        assert!(bomb.len() < 1_000);
+        let cut = packed(BILL_OF_ONE.as_bytes());
+        let empty = r#"{"bomFormat": "CycloneDX", "specVersion": "1.6"}"#;
+        for (file, problem) in [
+            (bomb.as_slice(), "the unpacked file has more than 50000 bytes"),
+            (cut.get(..cut.len() / 2).unwrap(), "failed to unpack the file: "),
+            (b"\x28\xb5\x2f\xfd", "failed to unpack the file: "),
+            (empty.as_bytes(), "the CycloneDX 1.6 has no packages"),
+            (
+                r#"{"bomFormat": "CycloneDX", "specVersion": "9.é"}"#.as_bytes(),
+                "CycloneDX 9.? is not supported: ",
+            ),
+            (&BILL_OF_ONE.as_bytes()[..100], "invalid CycloneDX or SPDX document: "),
+        ] {
+            let warning = header(file, 50_000);
+            let start = format!("x-supercargo-warning: not read as a bill of materials: {problem}");
+            assert!(warning.starts_with(&start), "{warning}");
+        }
+    }
+}

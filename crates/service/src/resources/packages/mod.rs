@@ -1,0 +1,3 @@
+mod find;
+pub(crate) mod operations;
+pub(crate) mod page;
