@@ -84,6 +84,11 @@ fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
         "11. Roll back to the tested shop/web:1.5.0",
         "notification received, signature verified: storefront is compliant",
         "trigger      ON_COMPLIANT_ENV\n  environment  storefront, snapshot 3\n\n",
+        "12. Find a package where it runs",
+        "→ attested sbom in web/c07d3b5: CycloneDX 1.6, 4 packages",
+        "shop/Deployment web",
+        "org.apache.logging.log4j:log4j-core",
+        "have no bill of materials",
         "folder is removed",
     ] {
         let found = rest.find(heading).unwrap_or_else(|| panic!("{heading:?} is not in: {rest}"));

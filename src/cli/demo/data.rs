@@ -21,6 +21,9 @@ const BOOTSTRAP: &str = include_str!("data/bootstrap.yaml");
 /// The pods of the cluster, as `kubectl get pods -A -o json` prints them.
 pub(super) const PODS: &str = include_str!("../../../examples/pods.json");
 
+/// The bill of materials of a version of the web image.
+pub(super) const BILL_OF_WEB: &str = include_str!("data/web.cdx.json");
+
 /// The file, whose comments describe the fields.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -84,6 +84,7 @@ impl Demo {
         let (private_key, public_key) = signing::generate()?;
         files.write(files::SIGNING_KEY, &private_key)?;
         files.write("signing.pub", &public_key)?;
+        files.write("web-1.5.0.cdx.json", data::BILL_OF_WEB)?;
         pods::write(&data, &files)?;
         for Attest { image, version, tests, failures, .. } in &data.results {
             files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;

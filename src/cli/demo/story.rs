@@ -19,7 +19,7 @@ use super::screen::{Screen, quoted};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, details, state};
 use crate::cli::read::Format::{Commit, Digest, State, Text};
-use crate::cli::read::{Column, organization, row, table};
+use crate::cli::read::{Column, PACKAGES, coverage, items, organization, row, table};
 use client::EmbeddedArtifact;
 use model::escape::Escaped;
 use model::{Fingerprint, Page};
@@ -35,6 +35,10 @@ const EXPORTS: [&str; 3] = [
     "export SUPERCARGO_ORG=acme",
     "export SUPERCARGO_TOKEN_FILE=${token}",
 ];
+
+/// The package that the last step searches, which the bill of materials of the web image contains.
+const PACKAGE: &str = "log4j-core";
+const VERSIONS: &str = "<2.17.1";
 
 /// The repositories of the images that the cluster runs and the steps attest.
 const REPOSITORIES: [&str; 3] = ["web", "cart", "api"];
@@ -123,6 +127,13 @@ impl Story<'_> {
                 ("=", "compliance") => {
                     let rows = self.live_artifacts(&["web"]).await?;
                     self.screen.table(&table(COMPLIANCE, rows.iter().map(|shown| &shown.row)))?;
+                }
+                ("=", "packages") => {
+                    let search =
+                        organization(&["packages"]).with("name", [PACKAGE]).with("version", [VERSIONS]);
+                    let found: Value = self.runner.client.get(&search).await.map_err(Failure::from)?;
+                    self.screen.table(&table(PACKAGES, items(&found, "/data")))?;
+                    self.screen.result(coverage(&found))?;
                 }
                 ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
