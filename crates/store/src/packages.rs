@@ -46,6 +46,17 @@ pub struct PackageName {
     whole: String,
     namespace: String,
     name: String,
+    /// As `PyPI` compares names.
+    normalized: String,
+}
+
+/// The name under which a package is found: in lower case, and as `PyPI` compares names (PEP 503).
+fn search_name(purl_type: &str, name: &str) -> String {
+    let name = name.to_lowercase();
+    if purl_type != "pypi" {
+        return name;
+    }
+    name.split(['-', '_', '.']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 impl PackageName {
@@ -53,11 +64,13 @@ impl PackageName {
     pub fn new(text: &str) -> Self {
         let whole = text.trim().to_lowercase();
         let (namespace, name) = whole.rsplit_once([':', '/']).unwrap_or(("", &whole));
-        Self { namespace: namespace.to_owned(), name: name.to_owned(), whole: whole.clone() }
+        let normalized = search_name("pypi", &whole);
+        Self { namespace: namespace.to_owned(), name: name.to_owned(), normalized, whole: whole.clone() }
     }
 
     fn matches(&self, package: &StoredPackage) -> bool {
         package.name.to_lowercase() == self.whole
+            || (package.purl_type == "pypi" && search_name("pypi", &package.name) == self.normalized)
             || (!self.namespace.is_empty() && package.namespace.to_lowercase() == self.namespace)
     }
 }
@@ -122,7 +135,10 @@ pub async fn insert(
         " ON CONFLICT DO NOTHING",
         &packages,
         |values, (id, package)| {
-            values.push_bind(organization).push_bind(*id).push_bind(package.name.to_lowercase());
+            values
+                .push_bind(organization)
+                .push_bind(*id)
+                .push_bind(search_name(&package.purl_type, &package.name));
             values.push_bind(&package.purl_type).push_bind(&package.namespace).push_bind(&package.name);
             values.push_bind(&package.version).push_bind(&package.purl);
         }
@@ -176,8 +192,8 @@ pub async fn named(
         transaction,
         "hex(id), purl_type, namespace, name, version, purl",
         "SELECT id, purl_type, namespace, name, version, purl FROM packages
-         WHERE organization = $1 AND search_name IN ($2, $3)",
-        |query| query.bind(organization).bind(&name.whole).bind(&name.name)
+         WHERE organization = $1 AND search_name IN ($2, $3, $4)",
+        |query| query.bind(organization).bind(&name.whole).bind(&name.name).bind(&name.normalized)
     );
     packages.retain(|package| name.matches(package));
     Ok(packages)
@@ -319,7 +335,7 @@ mod tests {
     fn package_matches_by_name_and_namespace_in_any_case() {
         let package = |namespace: &str, name: &str| StoredPackage {
             id: Id(Uuid::nil()),
-            purl_type: String::new(),
+            purl_type: if name.contains("typing") { "pypi".to_owned() } else { String::new() },
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             version: String::new(),
@@ -336,6 +352,9 @@ mod tests {
             ("github.com/acme/cart", "", "github.com/acme/cart", true),
             ("org.apache:log4j-core", "", "org.apache:log4j-core", true),
             ("core", "@angular", "log4j-core", false),
+            ("typing_extensions", "", "typing-extensions", true),
+            ("Typing.Extensions", "", "typing_extensions", true),
+            ("typing", "", "typing-extensions", false),
         ] {
             let is_found = PackageName::new(text).matches(&package(namespace, name));
             assert_eq!(is_found, expected, "{text}: {namespace} {name}");

@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use super::columns::Format::{Ago, Digest, Text};
-use super::columns::{Column, Data, at, table};
+use super::columns::{Column, Data, table};
 use super::common::{Common, client, organization};
+use super::cursor::Cursor;
 use crate::cli::connection::ServiceOptions;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::Failure;
 use client::Parsed;
 
 const DIGESTS: &[Column] = &[
@@ -18,10 +19,6 @@ const DIGESTS: &[Column] = &[
     Column::new("ENDED", "/ended_at", Ago),
 ];
 
-#[derive(Debug, thiserror::Error)]
-#[error("the digests are not in order: something else answers at the service's address")]
-struct OutOfOrder;
-
 /// Prints the digests that run, or that ran at or after `since`, in seconds of Unix time.
 pub(super) async fn list(
     service: &ServiceOptions,
@@ -29,17 +26,13 @@ pub(super) async fn list(
     common: &Common,
 ) -> Result<(), Failure> {
     let client = client(service)?;
-    let (mut digests, mut after) = (Vec::new(), None);
+    let (mut digests, mut cursor) = (Vec::new(), Cursor::default());
     loop {
-        let operation = organization(&["digests"]).with("since", since).with("after", &after);
+        let operation = organization(&["digests"]).with("since", since).with("after", cursor.after());
         let Parsed { value, raw }: Parsed<Data> = common.requests.get(&client, &operation).await?;
         digests.extend(value.data.0);
-        let next = at(&raw, "/next").as_str().map(str::to_owned);
-        match next {
-            None => break,
-            // A faulty service could return pages without end.
-            Some(_) if next <= after => return Err(Failure::new(OutOfOrder, None, Exit::Unreachable)),
-            Some(_) => after = next,
+        if !cursor.advance(&raw)? {
+            break;
         }
     }
     if digests.is_empty() {

@@ -7,6 +7,7 @@ mod actions;
 mod approvals;
 mod columns;
 mod common;
+mod cursor;
 mod diff;
 mod digests;
 mod digests_in_use;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::columns::Format::{Ago, Commit, Custom, Digest, Text};
 use super::columns::{Column, Data, at, table};
 use super::common::{Common, client, organization};
+use super::cursor::Cursor;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::Cell;
@@ -81,23 +82,19 @@ fn version(found: &Value) -> Cell {
 impl PackageOptions {
     pub(super) async fn search(&self, service: &ServiceOptions, common: &Common) -> Result<(), Failure> {
         let client = client(service)?;
-        let (mut rows, mut after) = (Vec::new(), None);
+        let (mut rows, mut cursor) = (Vec::new(), Cursor::default());
         let mut found = loop {
             let operation = organization(&["packages"])
                 .with("name", &self.package)
                 .with("version", &self.versions)
                 .with("purl_type", &self.purl_type)
                 .with("at", &self.at)
-                .with("after", &after);
+                .with("after", cursor.after());
             let Parsed { value, raw }: Parsed<Data> = common.requests.get(&client, &operation).await?;
-            let is_empty = value.data.0.is_empty();
             rows.extend(value.data.0);
-            let next = at(&raw, "/next").as_str().map(str::to_owned);
-            // A faulty service could return the same page without end.
-            if next.is_none() || next == after || is_empty {
+            if !cursor.advance(&raw)? {
                 break raw;
             }
-            after = next;
         };
         let table = table(PACKAGES, &rows);
         let removed = at(&found, "/environments_without_history").as_u64().unwrap_or_default();

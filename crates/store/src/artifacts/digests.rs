@@ -42,15 +42,16 @@ pub async fn list(
     since: Option<Timestamp>,
     limit: i64,
 ) -> Result<DigestRuns, Error> {
-    // Running and ended runs have an index each, in the order of digests. The expression keeps the index on ends unused, which
+    // Running and ended runs have an index each, in the order of digests; PostgreSQL uses that of running ones only if all of its
+    // columns are sorted by. The expression keeps the index on ends unused, which
     // would be sorted for each page. Without `since`, ended ones are not read.
     macro_rules! nth {
-        ($distinct:literal, $union:literal) => {
+        ($grouped:literal, $distinct:literal, $union:literal) => {
             concat!(
                 "SELECT fingerprint FROM (
-                   SELECT fingerprint FROM (SELECT ", $distinct, " fingerprint FROM artifact_runs
-                     WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2
-                     ORDER BY fingerprint LIMIT $4) AS running ",
+                   SELECT fingerprint FROM (SELECT fingerprint FROM artifact_runs
+                     WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2 ", $grouped,
+                   " ORDER BY ended_at, fingerprint LIMIT $4) AS running ",
                 $union,
                 " SELECT fingerprint FROM (SELECT ", $distinct, " fingerprint FROM artifact_runs
                      WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3 AND fingerprint > $2
@@ -59,8 +60,8 @@ pub async fn list(
             )
         };
     }
-    const LAST_DIGEST: &str = nth!("DISTINCT", "UNION");
-    const LAST_RUN: &str = nth!("", "UNION ALL");
+    const LAST_DIGEST: &str = nth!("GROUP BY ended_at, fingerprint", "DISTINCT", "UNION");
+    const LAST_RUN: &str = nth!("", "", "UNION ALL");
     let after = after.map_or(Vec::new(), |digest| digest.bytes().to_vec());
     let since = since.map_or(i64::MAX, Timestamp::micros);
     let last_digest: Option<Fingerprint> =

@@ -244,6 +244,10 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         let undo = format!("{column} = substr({column}, 1, length({column}) - 1)");
         (format!("{column} = {column} || ' '"), undo)
     };
+    let flag = |column: &str| {
+        let change = format!("{column} = NOT {column}");
+        (change.clone(), change)
+    };
     let number = |column: &str| (format!("{column} = {column} + 1"), format!("{column} = {column} - 1"));
     let artifact = || (format!("fingerprint = {other}"), format!("fingerprint = {a}"));
     let content = |content: &str| format!("content = {}", database.bytes(&hex::encode(content)));
@@ -254,20 +258,10 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
     let cases = [
         ("attestations", text("results"), "TRUE", "attestation"),
         ("attestations", text("reported_by"), "TRUE", "attestation"),
-        (
-            "attestations",
-            ("is_compliant = FALSE".into(), "is_compliant = TRUE".into()),
-            "TRUE",
-            "attestation",
-        ),
+        ("attestations", flag("is_compliant"), "TRUE", "attestation"),
         ("attested_artifacts", artifact(), only_a.as_str(), "attestation"),
         ("attachments", (content("<testsuites unix/>"), content(file)), "TRUE", "attestation"),
-        (
-            "latest_attestations",
-            ("is_compliant = FALSE".into(), "is_compliant = TRUE".into()),
-            "TRUE",
-            "attestation",
-        ),
+        ("latest_attestations", flag("is_compliant"), "TRUE", "attestation"),
         ("latest_attestations", text("kind"), "TRUE", "attestation"),
         ("latest_attestations", text("name"), "TRUE", "attestation"),
         ("provenance", ("flow = 'other'".into(), "flow = 'cart'".into()), "TRUE", "attestation"),
@@ -287,12 +281,7 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("workloads", text("digests"), "TRUE", "environment"),
         ("verdicts", text("reasons"), "TRUE", "environment"),
         ("allowances", text("reason"), "TRUE", "allowance"),
-        (
-            "allowances",
-            ("is_declared = FALSE".into(), "is_declared = TRUE".into()),
-            "pattern IS NOT NULL",
-            "allowance",
-        ),
+        ("allowances", flag("is_declared"), "pattern IS NOT NULL", "allowance"),
         ("approvals", text("content"), "TRUE", "approval"),
         ("flow_templates", text("content"), "TRUE", "template"),
         ("policy_versions", text("content"), "TRUE", "policy-version"),
@@ -302,12 +291,7 @@ async fn changed_byte_is_found_and_its_record_named(database: Database) {
         ("tokens", text("scope"), "name = 'reporter'", "token"),
         ("tokens", (format!("sha256 = {other}"), format!("sha256 = {of_reader}")), reader.as_str(), "token"),
         ("repositories", text("url"), "TRUE", "repository"),
-        (
-            "repositories",
-            ("is_url_of_owner = TRUE".into(), "is_url_of_owner = FALSE".into()),
-            "TRUE",
-            "repository",
-        ),
+        ("repositories", flag("is_url_of_owner"), "TRUE", "repository"),
         ("repositories", ("description = 'x'".into(), "description = NULL".into()), "TRUE", "repository"),
         ("trails", text("git_commit_info"), "git_commit_info IS NOT NULL", "trail"),
         ("trails", text("description"), "description IS NOT NULL", "trail"),
@@ -349,6 +333,14 @@ fn assert_one_row_more(found: &Outcome, kind: &str) {
     let counts = counts.unwrap().captures(&found.stderr).unwrap_or_else(|| panic!("{kind}: {found:?}"));
     let [stored, logged] = [1, 2].map(|group| counts[group].parse::<u32>().unwrap());
     assert_eq!(stored, logged + 1, "{kind}");
+}
+
+/// Records that the retention did not remove are found, although the database says that it did.
+async fn assert_false_horizon_is_found(service: &TestService, update: &str, horizon: i64, kind: &str) {
+    service.database.execute(&format!("{update} = {horizon}")).await;
+    let found = log(service, &["verify"]).await;
+    found.expect(11, &[&format!(" ({kind} "), "no entry of the log says that the retention removed it"]);
+    service.database.execute(&format!("{update} = NULL")).await;
 }
 
 async fn removed_and_added_rows_are_found(database: Database) {
@@ -440,14 +432,10 @@ async fn removed_and_added_rows_are_found(database: Database) {
         service.database.execute(&undo).await;
         log(&service, &["verify"]).await.expect(0, &[]);
     }
-    // Records that the retention did not remove, although the database says so.
     for (table, horizon, kind) in
         [("environments", "horizon_at", "environment"), ("organizations", "audit_removed_before", "audit")]
     {
-        service.database.execute(&format!("UPDATE {table} SET {horizon} = {later}")).await;
-        let found = log(&service, &["verify"]).await;
-        found.expect(11, &[&format!(" ({kind} "), "no entry of the log says that the retention removed it"]);
-        service.database.execute(&format!("UPDATE {table} SET {horizon} = NULL")).await;
+        assert_false_horizon_is_found(&service, &format!("UPDATE {table} SET {horizon}"), later, kind).await;
     }
     let attachments = "UPDATE attachments SET sha256 = ";
     let stored = service.database.bytes(&Fingerprint::from_content(b"<testsuites unit/>").to_string());

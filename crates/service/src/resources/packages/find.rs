@@ -104,6 +104,10 @@ impl PackageQuery {
         let Some(name) = text("name")? else {
             return Err(Problem::field("name", "expected the name of a package, such as log4j-core"));
         };
+        if name.starts_with("pkg:") {
+            let expected = "expected a name such as log4j-core or org.apache.logging.log4j:log4j-core, with version and purl_type apart";
+            return Err(Problem::field("name", expected));
+        }
         let version = text("version")?.map(|version| Problem::parse("version", version)).transpose()?;
         let at: Option<PointInTime> =
             parameters.field("at").map(|at| Problem::parse("at", at)).transpose()?;

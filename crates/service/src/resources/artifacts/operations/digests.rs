@@ -79,9 +79,14 @@ pub(crate) async fn list_digests(
         store::image_indexes::listed_manifests(&mut transaction, &organization, &fingerprints).await?;
     drop(transaction);
     let mut related: HashMap<Fingerprint, Vec<ListedManifest>> = HashMap::new();
+    // Both digests of a pair may have found it.
     for pair in listed {
-        related.entry(pair.index).or_default().push(pair.clone());
-        related.entry(pair.manifest).or_default().push(pair);
+        for digest in [pair.index, pair.manifest] {
+            let pairs = related.entry(digest).or_default();
+            if !pairs.contains(&pair) {
+                pairs.push(pair.clone());
+            }
+        }
     }
     let related = |digest| RelatedDigests::new(related.get(&digest).map_or(&[][..], Vec::as_slice), digest);
     let runs = page.runs.chunk_by(|one, other| one.fingerprint == other.fingerprint);

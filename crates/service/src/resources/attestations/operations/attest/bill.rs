@@ -66,11 +66,37 @@ fn parse(file: &[u8], max: u64) -> Result<Option<Document>, Unreadable> {
     let unpacked = if file.starts_with(&[0x1f, 0x8b]) {
         unpack(MultiGzDecoder::new(file), max)?
     } else if file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        unpack(StreamingDecoder::new(file).map_err(io::Error::other).map_err(Unreadable::Packed)?, max)?
+        unpack_frames(file, max)?
     } else {
         return document(file);
     };
     document(&unpacked)
+}
+
+/// Unpacks Zstandard, which may have several frames, and others to be skipped (RFC 8878, section 3.1).
+fn unpack_frames(mut file: &[u8], max: u64) -> Result<Vec<u8>, Unreadable> {
+    let mut unpacked = Vec::new();
+    while !file.is_empty() {
+        if let Some(rest) = after_skippable(file) {
+            file = rest;
+            continue;
+        }
+        let frame = StreamingDecoder::new(&mut file).map_err(io::Error::other).map_err(Unreadable::Packed)?;
+        unpacked.append(&mut unpack(frame, max)?);
+        if unpacked.len() as u64 > max {
+            return Err(Unreadable::TooLarge(max));
+        }
+    }
+    Ok(unpacked)
+}
+
+/// What follows a frame to be skipped, if there is one.
+fn after_skippable(file: &[u8]) -> Option<&[u8]> {
+    let (magic, rest) = file.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let is_skippable = (0x184d_2a50..=0x184d_2a5f).contains(&u32::from_le_bytes(*magic));
+    is_skippable
+        .then(|| usize::try_from(u32::from_le_bytes(*length)).ok().and_then(|length| rest.get(length..)))?
 }
 
 fn unpack(packed: impl Read, max: u64) -> Result<Vec<u8>, Unreadable> {
@@ -155,13 +181,17 @@ mod tests {
     fn header(file: &[u8], max: u64) -> String {
         let bill = Bill::parse(file, max);
         let headers = bill.headers();
-        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn bill_of_materials_is_read_plain_and_compressed() {
         let plain = BILL_OF_ONE.as_bytes();
-        for file in [plain, &packed(plain), &zstd(plain)] {
+        let (start, end) = plain.split_at(50);
+        let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0skip".as_slice();
+        let frames = [zstd(start), skipped.to_vec(), zstd(end)].concat();
+        for file in [plain, &packed(plain), &zstd(plain), &frames] {
             assert_eq!(header(file, 1_000), "x-supercargo-bill-of-materials: CycloneDX 1.6, 1 package");
         }
         for file in [&b"notes"[..], b"", b"{}", &packed(b"notes"), &zstd(b"<testsuite/>")] {
@@ -171,7 +201,7 @@ mod tests {
 
     #[test]
     fn warning_names_the_problem_of_a_bill_that_is_not_read() {
-        let bomb = packed(&[b' '; 100_000]);
+        let bomb = packed(&vec![b' '; 100_000]);
         assert!(bomb.len() < 1_000);
         let cut = packed(BILL_OF_ONE.as_bytes());
         let empty = r#"{"bomFormat": "CycloneDX", "specVersion": "1.6"}"#;

@@ -22,9 +22,9 @@ use crate::engine::declared::check_limit;
 use crate::engine::guard::Evaluating;
 use crate::engine::origin;
 use crate::engine::repeated::{self, KeyedRequest};
-use crate::http::form::{Form, Parts};
+use crate::http::form::{File, Form, Parts};
 use crate::http::problem::{ErrorBody, Problem};
-use crate::identity::access::{Admitted, Attest};
+use crate::identity::access::{Admitted, Attest, Caller};
 use crate::resources::attestations::operations::attest::bill::Bill;
 use crate::resources::attestations::operations::attest::data::{AttestationData, DATA};
 use crate::resources::attestations::operations::attest::form::AttestationForm;
@@ -33,6 +33,7 @@ use model::{
     PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
 };
 use rules::notification::{Cause, CauseKind};
+use store::Transaction;
 use store::attestations::NewAttestation;
 use store::quotas::Created;
 
@@ -126,11 +127,7 @@ pub(crate) async fn attest(
     app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
-    let (attachment, bill) = match path_type {
-        // Test results are no bill, and often large.
-        PathType::Junit => (form.take_file(), Bill::Other),
-        _ => bill::read(form.take_file(), app.limits.attachment).await?,
-    };
+    let (attachment, bill) = read_file(&path_type, form.take_file(), app.limits.attachment).await?;
     let attachment = attachment.as_ref();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let content = repeated::hash(&[
@@ -154,10 +151,7 @@ pub(crate) async fn attest(
     match stored {
         Some(_) => {}
         None if path_type.creates_trail() => {
-            check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
-            if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
-                check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
-            }
+            check_limits(&app, transaction, &caller, &organization, &flow).await?;
         }
         None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
     }
@@ -222,6 +216,33 @@ pub(crate) async fn attest(
     origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     app.metrics.attestation(passes);
     Ok(created(&bill))
+}
+
+/// The file, and what it is. Test results are no bill, and often large.
+async fn read_file(
+    path_type: &PathType,
+    file: Option<File>,
+    max: u64,
+) -> Result<(Option<File>, Bill), Problem> {
+    match path_type {
+        PathType::Junit => Ok((file, Bill::Other)),
+        _ => bill::read(file, max).await,
+    }
+}
+
+/// Checks whether a trail may be created, and its flow if there is none.
+async fn check_limits(
+    app: &App,
+    transaction: &mut Transaction,
+    caller: &Caller,
+    organization: &str,
+    flow: &FlowName,
+) -> Result<(), Problem> {
+    check_limit(app, transaction, caller, organization, Created::Trails).await?;
+    if store::flows::get(transaction, organization, flow.as_str()).await?.is_none() {
+        check_limit(app, transaction, caller, organization, Created::Flows).await?;
+    }
+    Ok(())
 }
 
 fn created(bill: &Bill) -> Response {
