@@ -67,6 +67,7 @@ fn service(request: &Request) -> Reply {
             ok(json!({"snappish1": none, "snappish2": none, "changed": none, "not-changed": none}))
         }
         ["attestations" | "environments", ..] => Reply::json(201, ""),
+        ["digests" | "packages", _] => ok(json!({"data": [], "next": null})),
         ["approvals", ..] => ok(responses::approval()),
         ["artifacts", ..] => ok(json!([responses::artifact_approval()])),
         ["organizations", ..] => ok(json!([responses::notification()])),
@@ -181,7 +182,7 @@ fn examples_run() {
         };
         let program = program.file("signing.pub", PUBLIC_KEY);
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
-        let program = program.file("strict.yaml", "a policy");
+        let program = program.file("strict.yaml", "a policy").file("bom.json", "{}");
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);
         let outcome = program.args(words.iter().skip(1).map(String::as_str)).run();
         let expected = if words.iter().any(|word| word == "--fail-on-failures") { 9 } else { 0 };

@@ -1,6 +1,6 @@
 //! Reads the attestations of an artifact or a trail as lists.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::types::Uuid;
 
@@ -75,31 +75,33 @@ pub async fn of_artifact(
 #[derive(sqlx::FromRow)]
 struct ResultsRow {
     fingerprint: Fingerprint,
+    name: String,
     id: Uuid,
     /// `None` if they are longer than [`MAX_INLINE_RESULTS`].
     results: Option<Json<Option<Vec<JunitResult>>>>,
 }
 
-/// The tests of artifacts: of the latest attestations of all flows together. Artifacts without tests are absent.
+/// The tests of artifacts by the name of the attestation: the latest ones of all flows together. Artifacts without tests are
+/// absent.
 pub async fn tests(
     transaction: &mut Transaction,
     organization: &str,
     artifacts: &BTreeSet<Fingerprint>,
-) -> Result<HashMap<Fingerprint, JunitResult>, Error> {
+) -> Result<HashMap<Fingerprint, BTreeMap<String, JunitResult>>, Error> {
     const SELECT: &str = "
-        SELECT l.fingerprint, a.id, CASE WHEN LENGTH(a.results) <= ? THEN a.results END AS results
+        SELECT l.fingerprint, l.name, a.id, CASE WHEN LENGTH(a.results) <= ? THEN a.results END AS results
         FROM latest_attestations l
           JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
         WHERE l.kind = 'junit' AND l.organization = ? AND l.fingerprint IN (?)";
     let keys = artifacts.iter().copied();
     let rows: Vec<ResultsRow> = fetch_for_all!(transaction, SELECT, keys, MAX_INLINE_RESULTS, organization);
-    let mut tests: HashMap<Fingerprint, JunitResult> = HashMap::new();
-    for ResultsRow { fingerprint, id, results } in rows {
+    let mut tests: HashMap<Fingerprint, BTreeMap<String, JunitResult>> = HashMap::new();
+    for ResultsRow { fingerprint, name, id, results } in rows {
         let results = match results {
             Some(Json(results)) => JunitResult::sum(&results.unwrap_or_default()),
             None => long_results(transaction, organization, id).await?,
         };
-        tests.entry(fingerprint).or_default().add(&results);
+        tests.entry(fingerprint).or_default().entry(name).or_default().add(&results);
     }
     Ok(tests)
 }

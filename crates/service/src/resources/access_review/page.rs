@@ -37,7 +37,7 @@ pub(crate) async fn page(
         }
     };
     let content = html! {
-        h1 { "Who may make artifacts compliant in " (text(&environment)) }
+        h1 { "Who may approve or allow artifacts in " (text(&environment)) }
         (table("Ways to fulfill the requirements", &["Requirement", "Action", "Permitted to"], &rows))
     };
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &environment };

@@ -109,6 +109,10 @@ fn attention(
                 "Notifications of "
                 a href=(site.links.page(&[organization, "actions", &action.number.to_string()])) { (text(&action.name)) }
                 " fail"
+                @for (number, target) in action.targets.iter().filter(|target| target.is_failing() == Some(true)).take(MAX_LISTED).enumerate() {
+                    @if number == 0 { ": " } @else { ", " }
+                    (text(&target.name))
+                }
             }
         }
         (first_note(failing.len(), "failing actions"))
@@ -153,7 +157,7 @@ fn reason(links: EnvironmentLinks<'_>, first: &FailingArtifact, total: i64, now:
     html! {
         p.why {
             a href=(urls::artifact(links.site, links.organization, &artifact.fingerprint)) { (text(name)) }
-            ": " (text(&found)) ", " span.age { (elapsed(now, *since)) }
+            ": " (text(&found)) ", for " span.age { (elapsed(now, *since)) }
             @if total > 1 {
                 " · " a href={ (links.page()) (non_compliant.query()) } { "and " (total - 1) " more" }
             }

@@ -83,9 +83,12 @@ async fn running_artifacts_are_listed_with_verdict_and_reason_failures_first(dat
     service.report(REPORTER, "prod", report(&pods)).await.expect(201);
     let mut browser = Browser::signed_in(&service, READER).await;
     // A link leads to the page.
-    let first =
-        shows(&mut browser, "/ui/acme", &[&format!("href=\"{PAGE}\""), "and 1 more", " failed</bdi>, "])
-            .await;
+    let first = shows(
+        &mut browser,
+        "/ui/acme",
+        &[&format!("href=\"{PAGE}\""), "and 1 more", " failed</bdi>, for <span"],
+    )
+    .await;
     assert!(!first.contains("no policy") && !first.contains("wait"), "{first}");
     let text = shows(
         &mut browser,
@@ -96,8 +99,8 @@ async fn running_artifacts_are_listed_with_verdict_and_reason_failures_first(dat
             "<bdi>shop</bdi> / <span title=\"StatefulSet db\"><bdi>sts/db</bdi></span>",
             "<bdi>shop</bdi> / pods without an owner",
             "2 pods",
-            "<td class=\"results\">3 passed</td>",
-            "<td class=\"results\">1 of 3 failed</td>",
+            "<td class=\"results\"><div>3 passed</div></td>",
+            "<td class=\"results\"><div>1 of 3 failed</div></td>",
             "meets the policy",
             "unit of the flow cart failed",
             "unit of the flow cart is missing",

@@ -157,7 +157,7 @@ pub(crate) async fn page(
                 p.links {
                     a href=(links.timeline(1)) { "Timeline" }
                     a href=(links.url(&["agents"])) { "Agents" }
-                    @if user.is_admin() { a href=(links.url(&["access-review"])) { "Who may make artifacts compliant" } }
+                    @if user.is_admin() { a href=(links.url(&["access-review"])) { "Who may approve or allow artifacts" } }
                 }
             }
         }

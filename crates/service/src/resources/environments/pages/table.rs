@@ -1,6 +1,6 @@
 //! The table of running artifacts, or of those at a point in time.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
 
@@ -18,11 +18,15 @@ use store::artifacts::flows::KnownArtifact;
 /// Maximum number of workloads in a row.
 const MAX_WORKLOADS: usize = 3;
 
+/// Maximum number of attestations of tests in a row.
+const MAX_TESTS: usize = 3;
+
 /// What pipelines recorded of the artifacts on the page.
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub(crate) known: HashMap<Fingerprint, KnownArtifact>,
-    pub(crate) tests: HashMap<Fingerprint, JunitResult>,
+    /// By the name of the attestation.
+    pub(crate) tests: HashMap<Fingerprint, BTreeMap<String, JunitResult>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +53,7 @@ impl Table<'_> {
                     caption { (text(self.caption)) }
                     thead {
                         tr {
-                            @for column in ["Workload", "Image", "Commit", "Tests"].iter().chain(verdicts).chain(&["Since"]) {
+                            @for column in ["Workload", "Image", "Commit", "Tests"].iter().chain(verdicts).chain(&["Running since"]) {
                                 th scope="col" { (column) }
                             }
                         }
@@ -83,7 +87,7 @@ impl Table<'_> {
                 }
                 td.commit { @if let Some(commit) = commit { (commit_link(commit, commit_url)) } }
                 td.results {
-                    @if let Some(tests) = self.recorded.tests.get(&run.artifact) { (bar_chart::short(tests)) }
+                    @if let Some(tests) = self.recorded.tests.get(&run.artifact) { (tests_by_name(tests)) }
                 }
                 td.verdict data-name=[self.today.map(|_| "Then")] { (verdict(&self.verdicts, &run.artifact, missing)) }
                 @if let Some(today) = &self.today {
@@ -94,6 +98,18 @@ impl Table<'_> {
                 }
             }
         }
+    }
+}
+
+/// The results; with their names, failures first, if there are several.
+fn tests_by_name(tests: &BTreeMap<String, JunitResult>) -> Markup {
+    let mut sorted: Vec<_> = tests.iter().collect();
+    sorted.sort_by_key(|(_, results)| results.unsuccessful() == 0);
+    html! {
+        @for (name, results) in sorted.iter().take(MAX_TESTS) {
+            div { @if tests.len() > 1 { (text(name)) ": " } (bar_chart::short(results)) }
+        }
+        @if tests.len() > MAX_TESTS { "and " (tests.len() - MAX_TESTS) " more" }
     }
 }
 
