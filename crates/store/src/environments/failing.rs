@@ -39,19 +39,21 @@ pub async fn longest(
     organization: &str,
     environments: impl IntoIterator<Item = Uuid>,
 ) -> Result<BTreeMap<Uuid, (FailingArtifact, i64)>, Error> {
+    // Materialized: SQLite would select the artifact again for each verdict of the environment.
     const SELECT: &str = "
-        SELECT e.id AS environment, e.non_compliant_artifacts AS total, v.fingerprint, COALESCE(r.name, '') AS name,
-               v.reasons, v.from_at
-        FROM environments e
-          JOIN verdicts v ON v.organization = e.organization AND v.environment = e.id AND v.until_at IS NULL
-            AND v.fingerprint = (
-              SELECT x.fingerprint FROM verdicts x
-              WHERE x.organization = e.organization AND x.environment = e.id AND x.until_at IS NULL
-                AND x.compliance = ?
-              ORDER BY x.from_at, x.fingerprint LIMIT 1)
+        WITH first AS MATERIALIZED (
+          SELECT e.organization, e.id, e.non_compliant_artifacts AS total,
+                 (SELECT x.fingerprint FROM verdicts x
+                  WHERE x.organization = e.organization AND x.environment = e.id AND x.until_at IS NULL
+                    AND x.compliance = ?
+                  ORDER BY x.from_at, x.fingerprint LIMIT 1) AS fingerprint
+          FROM environments e WHERE e.organization = ? AND e.id IN (?))
+        SELECT f.id AS environment, f.total, v.fingerprint, COALESCE(r.name, '') AS name, v.reasons, v.from_at
+        FROM first f
+          JOIN verdicts v ON v.organization = f.organization AND v.environment = f.id AND v.until_at IS NULL
+            AND v.fingerprint = f.fingerprint
           LEFT JOIN artifact_runs r ON r.organization = v.organization AND r.environment = v.environment
-            AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL
-        WHERE e.organization = ? AND e.id IN (?)";
+            AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL";
     let failing = Compliance::NonCompliant.as_str();
     let rows: Vec<FailingRow> = fetch_for_all!(transaction, SELECT, environments, failing, organization);
     Ok(rows.into_iter().map(|row| (row.environment, (row.failing, row.total))).collect())
