@@ -27,6 +27,7 @@ pub mod log;
 pub mod notifications;
 pub mod packages;
 pub mod policies;
+mod precedence;
 pub mod provenance;
 pub mod quotas;
 pub mod repositories;

@@ -11,6 +11,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_for_all, for_all, insert};
+use crate::precedence::precedes;
 use crate::repositories::{RecordedRepository, RepositorySource};
 use crate::{Error, Transaction};
 use model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
@@ -57,17 +58,6 @@ pub struct Source {
     pub reported_by: String,
     pub recorded_at: Timestamp,
 }
-
-/// Matches a claim `c` that counts rather than the origin `p`: of the higher priority, or else recorded first. The requests of an
-/// artifact have increasing times.
-macro_rules! precedes {
-    () => {
-        "(c.priority > p.priority OR (c.priority = p.priority
-          AND (c.recorded_at, c.flow, c.repository) < (p.recorded_at, p.flow, p.repository)))"
-    };
-}
-
-pub(crate) use precedes;
 
 /// Matches claims that differ from the origin that counts.
 macro_rules! is_conflict {

@@ -4,7 +4,7 @@ use sqlx::types::Uuid;
 
 use crate::database::from_row::one_from_row;
 use crate::database::transaction::{execute, fetch_all, fetch_scalars, on};
-use crate::provenance::precedes;
+use crate::precedence::precedes;
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{

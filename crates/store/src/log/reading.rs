@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalar};
 use crate::log::row_id;
 use crate::log::rows::{RowKind, TimedKind};
-use crate::provenance::precedes;
+use crate::precedence::precedes;
 use crate::{Error, Transaction};
 use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
