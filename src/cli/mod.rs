@@ -88,7 +88,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Cluster", &["agent"]),
     ("Pipeline", &["attest", "wait", "assert", "approve", "approval"]),
     ("Read", &["list", "get", "diff", "search", "download", "export", "verify"]),
-    ("Service", &["serve", "issuer", "policy", "token", "repository", "action", "log"]),
+    ("Service", &["serve", "issuer", "policy", "token", "environment", "repository", "action", "log"]),
     ("More", &["demo", "completions", "man"]),
 ];
 
@@ -126,6 +126,8 @@ enum Command {
     Issuer(service::issuer::Issuer),
     /// Create, list and revoke tokens
     Token(service::token::Token),
+    /// Create or archive an environment
+    Environment(service::environment::Environment),
     /// Close or reopen a repository
     Repository(service::repository::Repository),
     /// Send a test message to the targets of an action
@@ -231,6 +233,7 @@ impl Cli {
                 Command::Policy(policy) => policy.run().await?,
                 Command::Issuer(issuer) => issuer.run().await?,
                 Command::Token(token) => token.run().await?,
+                Command::Environment(environment) => environment.run().await?,
                 Command::Repository(repository) => repository.run().await?,
                 Command::Action(action) => action.run().await?,
                 Command::Log(log) => log.run().await?,
@@ -308,7 +311,7 @@ fn grouped(mut command: clap::Command) -> clap::Command {
     }
     let _ = write!(list, "{heading}Options:{heading:#}\n{OPTIONS}");
     command
-        .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{{after-help}}"))
+        .help_template(format!("{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{list}{{after-help}}"))
 }
 
 /// With `-h`, a command shows its own options, and a line about those that it shares with others. `--help` shows all.

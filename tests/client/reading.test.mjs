@@ -207,13 +207,29 @@ test('evaluate trail reads the attestations of the trail', async () => {
 test('commands without an operation say so', () => {
   for (const command of [
     'list repos', 'get repo acme/cart', 'list controls', 'get control C-1', 'list attestation-types', 'get attestation-type coverage',
-    'list service-accounts', 'rename environment prod live', 'archive environment prod', 'rename flow cart basket', 'archive flow cart',
+    'list service-accounts', 'rename environment prod live', 'rename flow cart basket', 'archive flow cart',
     'join environment --physical prod --logical all',
   ]) {
     const { status, stdout, stderr } = client(service, token.admin, command.split(' '));
     assert.equal(status, 1, `${command}\n${stdout}${stderr}`);
     has(stdout + stderr, 'not found; see /api/v2/openapi.json');
   }
+});
+
+test('archived environment is not listed until it is created again', async () => {
+  const administer = (command) => {
+    const { status, stdout, stderr } = client(service, token.admin, command);
+    return { status, text: stdout + stderr };
+  };
+  const create = ['create', 'environment', 'old', '--type', 'K8S', '--description', 'of last year'];
+  assert.equal(administer(create).status, 0);
+  has(theirs(['list', 'environments']), 'old');
+  assert.equal(administer(['archive', 'environment', 'old']).status, 0);
+  assert.ok(!theirs(['list', 'environments']).includes('old'));
+  has(theirs(['get', 'environment', 'old']), 'of last year');
+  has(administer(['archive', 'environment', 'nowhere']).text, 'environment nowhere not found');
+  assert.equal(administer(create).status, 0);
+  has(theirs(['list', 'environments']), 'old');
 });
 
 test('list and get policies', async () => {

@@ -8,7 +8,7 @@ use jiff::Unit;
 use super::{EnvironmentName, InvalidName, Timestamp};
 
 /// Selects a snapshot: `7`, `-1` (the latest), `#7`, `~1` (the one before the latest), or what was current at a point in time:
-/// `@2026-10-03T14:00Z`, `@{2.weeks.ago}`, `@2w`, `@{now}`.
+/// `@2026-10-03T14:00Z`, `@14:00`, `@{2.weeks.ago}`, `@2w`, `@{now}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SnapshotExpression {
     /// The snapshot with this number, from 1.
@@ -24,6 +24,8 @@ pub enum SnapshotExpression {
 pub enum PointInTime {
     /// A time; a date is its start in UTC.
     Absolute(Timestamp),
+    /// The last time that it was this time in UTC.
+    OfDay(jiff::civil::Time),
     /// A number of units before now.
     Ago(i64, Unit),
 }
@@ -39,7 +41,7 @@ pub struct EnvironmentSnapshot {
 pub enum InvalidExpression {
     #[error("expected a number of a snapshot, #N, ~N or @TIME")]
     Snapshot,
-    #[error("expected a time such as 2026-10-03, 2026-10-03T14:00Z, 2w, 2.weeks.ago or now")]
+    #[error("expected a time such as 2026-10-03, 2026-10-03T14:00Z, 14:00 (UTC), 2w, 2.weeks.ago or now")]
     Time,
     #[error(transparent)]
     Environment(#[from] InvalidName),
@@ -73,15 +75,26 @@ fn span(count: i64, unit: Unit) -> jiff::Span {
     }
 }
 
+fn utc(at: Timestamp) -> jiff::Zoned {
+    let at = jiff::Timestamp::from_microsecond(at.micros()).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::UTC)
+}
+
 impl PointInTime {
     /// The time, at most to 1970.
     #[must_use]
     pub fn resolve(&self, now: Timestamp) -> Timestamp {
         match *self {
             Self::Absolute(at) => at,
+            Self::OfDay(time) => {
+                let utc = utc(now);
+                let today = utc.date().to_datetime(time);
+                let last =
+                    if today > utc.datetime() { today.saturating_sub(span(1, Unit::Day)) } else { today };
+                Timestamp::parse(&last.to_string()).unwrap_or(Timestamp::EPOCH)
+            }
             Self::Ago(count, unit) => {
-                let now = jiff::Timestamp::from_microsecond(now.micros()).unwrap_or_default();
-                let at = now.to_zoned(jiff::tz::TimeZone::UTC).checked_sub(span(count, unit));
+                let at = utc(now).checked_sub(span(count, unit));
                 at.map_or(Timestamp::EPOCH, |at| Timestamp::from_micros(at.timestamp().as_microsecond()))
             }
         }
@@ -107,7 +120,17 @@ impl FromStr for PointInTime {
             |name: &str, short: &str| word == short || word.strip_suffix('s').unwrap_or(word) == name;
         let unit = UNITS.into_iter().find(|(name, short, _)| is_named(name, short));
         let ago = unit.and_then(|(.., unit)| Some(Self::Ago(number(digits, 6)?, unit)));
-        ago.or_else(|| Timestamp::parse(text).map(Self::Absolute)).ok_or(InvalidExpression::Time)
+        let of_day = || {
+            let time = text.strip_suffix('Z').unwrap_or(text);
+            let time = time.strip_prefix('T').unwrap_or(time);
+            // jiff would ignore a zone.
+            let is_bare =
+                time.contains(':') && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
+            time.parse().ok().filter(|_| is_bare).map(Self::OfDay)
+        };
+        ago.or_else(|| Timestamp::parse(text).map(Self::Absolute))
+            .or_else(of_day)
+            .ok_or(InvalidExpression::Time)
     }
 }
 
@@ -150,6 +173,7 @@ impl fmt::Display for SnapshotExpression {
             Self::At(PointInTime::Absolute(at)) => {
                 write!(f, "@{{{}}}", at.iso_8601().trim_end_matches('Z'))
             }
+            Self::At(PointInTime::OfDay(time)) => write!(f, "@{{{time}}}"),
             Self::At(PointInTime::Ago(count, unit)) => {
                 let name = UNITS.into_iter().find(|(.., known)| known == unit).map_or("", |(name, ..)| name);
                 write!(f, "@{{{count}.{name}s.ago}}")
@@ -221,6 +245,10 @@ mod tests {
             "@{2.fortnights.ago}",
             "@1969-12-31",
             "@9999999w",
+            "@14",
+            "@T14",
+            "@25:00",
+            "@14:00+02:00",
             "#9999999999999999",
         ] {
             assert!(text.parse::<SnapshotExpression>().is_err(), "{text}");
@@ -234,6 +262,7 @@ mod tests {
             ("prod#7", "prod", "#7"),
             ("a_b~1", "a_b", "~1"),
             ("prod@2w", "prod", "@{2.weeks.ago}"),
+            ("prod@T14:00", "prod", "@{14:00:00}"),
             ("prod@2026-10-03T14:00Z", "prod", "@{2026-10-03T14:00:00}"),
         ] {
             let parsed: EnvironmentSnapshot = text.parse().unwrap();
@@ -255,6 +284,9 @@ mod tests {
             ("999999y", "1970-01-01T00:00:00Z"),
             ("999999mo", "1970-01-01T00:00:00Z"),
             ("now", "2026-03-31T12:00:00Z"),
+            ("12:00", "2026-03-31T12:00:00Z"),
+            ("T12:00:01Z", "2026-03-30T12:00:01Z"),
+            ("T09:30", "2026-03-31T09:30:00Z"),
         ] {
             let at: PointInTime = text.parse().unwrap();
             assert_eq!(at.resolve(now), Timestamp::parse(expected).unwrap(), "{text}");

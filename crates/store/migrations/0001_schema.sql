@@ -154,6 +154,8 @@ CREATE TABLE environments (
     created_at BIGINT NOT NULL,
     -- Hash of the token that created it; NULL: the bootstrap file did.
     created_by_token BYTEA,
+    -- Since then it is not listed, and rejects reports; NULL: it is not archived.
+    archived_at BIGINT,
 
     -- Settings of the bootstrap file. is_declared: the file lists the environment.
     is_declared BOOLEAN NOT NULL DEFAULT FALSE,

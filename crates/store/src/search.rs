@@ -269,7 +269,7 @@ pub async fn environments(
 ) -> Result<AtMost<String>, Error> {
     let matches = contains_text(transaction, "e.name");
     let select = AssertSqlSafe(format!(
-        "SELECT e.name FROM environments e WHERE e.organization = $1 AND {matches} ORDER BY e.name LIMIT $3"
+        "SELECT e.name FROM environments e WHERE e.organization = $1 AND e.archived_at IS NULL AND {matches} ORDER BY e.name LIMIT $3"
     ));
     let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))

@@ -187,6 +187,7 @@ const ENVIRONMENT: &[Column] = &[
     Column::new("silent", "/is_silent", Text),
     Column::new("last report", "/last_reported_at", Ago),
     Column::new("changed", "/last_changed_at", Ago),
+    Column::new("archived", "/archived_at", Ago),
     Column::new("excluded pods", "/excluded_pods", Text),
     Column::new("policies", "/policies", Text),
     Column::new("tags", "/tags", Text),

@@ -2,6 +2,7 @@
 
 pub(crate) mod action;
 mod change;
+pub(crate) mod environment;
 pub(crate) mod issuer;
 pub(crate) mod log;
 pub(crate) mod policy;

@@ -76,6 +76,7 @@ static OPERATIONS: LazyLock<(Router<App>, utoipa::openapi::OpenApi)> = LazyLock:
                 .routes(routes!(repositories::operations::close_repository))
                 .routes(routes!(repositories::operations::reopen_repository))
                 .routes(routes!(environments::operations::create::create_environment))
+                .routes(routes!(environments::operations::archive::archive_environment))
                 .routes(routes!(environments::operations::list_environments))
                 .routes(routes!(environments::operations::get_environment))
                 .routes(routes!(environments::operations::events::list_events))

@@ -69,7 +69,8 @@ impl Reconciliation<'_> {
             " ON CONFLICT (organization, name)
               DO UPDATE SET silent_after = excluded.silent_after, min_artifacts = excluded.min_artifacts,
                             max_drop_percent = excluded.max_drop_percent,
-                            forbids_exclusion = excluded.forbids_exclusion, is_declared = excluded.is_declared",
+                            forbids_exclusion = excluded.forbids_exclusion, is_declared = excluded.is_declared,
+                            archived_at = NULL",
             environments,
             |values, environment| {
                 let Environment { name, silent_after, min_artifacts, max_drop, forbid_exclusion, .. } = environment;

@@ -35,6 +35,7 @@ pub struct EnvironmentOverview {
     pub is_declared: bool,
     /// When it was declared, created or first reported.
     pub created_at: Timestamp,
+    pub archived_at: Option<Timestamp>,
     /// Its current snapshot; 0 before the first.
     pub snapshot: i64,
     /// When its current snapshot was received.
@@ -77,7 +78,7 @@ pub struct EnvironmentPlace {
 
 /// The columns of an [`EnvironmentOverview`].
 const SELECT_OVERVIEWS: &str = "
-    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.snapshot, e.last_report_at, e.excluded_pods,
+    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.archived_at, e.snapshot, e.last_report_at, e.excluded_pods,
            (SELECT s.received_at FROM snapshots s
             WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
              AS last_changed_at,
@@ -117,7 +118,7 @@ impl EnvironmentOverview {
     }
 }
 
-/// The environments of an organization; of this name, if there is one.
+/// The environments of an organization that are not archived; the one of this name, if there is a name.
 pub async fn list(
     transaction: &mut Transaction,
     organization: &str,
@@ -128,6 +129,8 @@ pub async fn list(
         query.push_bind(organization);
         if let Some(name) = name {
             query.push(" AND e.name = ").push_bind(name);
+        } else {
+            query.push(" AND e.archived_at IS NULL");
         }
         query.build().fetch_all(connection).await.and_then(all_from_rows)?
     }))
@@ -142,14 +145,14 @@ pub async fn overview(
     Ok(list(transaction, organization, Some(name)).await?.pop())
 }
 
-/// What decides the order of an organization's environments.
+/// What decides the order of an organization's environments that are not archived.
 pub async fn places(
     transaction: &mut Transaction,
     organization: &str,
 ) -> Result<Vec<EnvironmentPlace>, Error> {
     const SELECT: &str = "
         SELECT id, name, compliance, is_declared, last_report_at, silent_after, compliant_until
-        FROM environments WHERE organization = $1";
+        FROM environments WHERE organization = $1 AND archived_at IS NULL";
     Ok(fetch_all!(transaction, SELECT, organization))
 }
 
@@ -205,7 +208,7 @@ pub async fn events_per_hour(
 }
 
 pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
-    const SELECT: &str = "SELECT name FROM environments WHERE organization = $1";
+    const SELECT: &str = "SELECT name FROM environments WHERE organization = $1 AND archived_at IS NULL";
     Ok(fetch_scalars!(transaction, SELECT, organization))
 }
 

@@ -44,6 +44,8 @@ pub struct LockedEnvironment {
     pub absence: Option<Reason>,
     /// Whether reports that exclude pods are rejected.
     pub forbids_exclusion: bool,
+    /// Since when reports are rejected.
+    pub archived_at: Option<Timestamp>,
     /// Whether it is queued for evaluation.
     pub is_queued: bool,
     /// Whether the verdicts of its artifacts are those that an evaluation would give now: it is not queued for evaluation, no
@@ -78,7 +80,7 @@ const CONFIRM: &str = "
     SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
         changed_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
-      AND last_report_at >= $1 - COALESCE(silent_after, $6) AND NOT (forbids_exclusion AND excluded_pods > 0)";
+      AND last_report_at >= $1 - COALESCE(silent_after, $6) AND archived_at IS NULL AND NOT (forbids_exclusion AND excluded_pods > 0)";
 
 const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)
@@ -97,7 +99,7 @@ macro_rules! select_environment {
     ($end:literal) => {
         concat!(
             "SELECT id, silent_after, last_report_at, reported_by, report_hash, snapshot, compliance, changed_at,
-                    min_artifacts, max_drop_percent, reference_artifacts, absence, forbids_exclusion,
+                    min_artifacts, max_drop_percent, reference_artifacts, absence, forbids_exclusion, archived_at,
                     EXISTS (SELECT 1 FROM evaluation_queue q
                             WHERE q.organization = e.organization AND q.environment = e.id) AS is_queued,
                     compliance IS NOT NULL AND evaluate_at IS NULL AND compliant_until IS NULL
@@ -209,6 +211,19 @@ pub async fn describe(
     const UPDATE: &str = "UPDATE environments SET description = $1 WHERE organization = $2 AND name = $3";
     execute!(transaction, UPDATE, description, organization, name);
     Ok(())
+}
+
+/// Archives an environment, or restores it with `None`. Returns whether it was archived, or was not, before.
+pub async fn set_archived(
+    transaction: &mut Transaction,
+    organization: &str,
+    name: &str,
+    archived_at: Option<Timestamp>,
+) -> Result<bool, Error> {
+    const UPDATE: &str = "
+        UPDATE environments SET archived_at = $1
+        WHERE organization = $2 AND name = $3 AND (archived_at IS NULL) = ($1 IS NOT NULL)";
+    Ok(execute!(transaction, UPDATE, archived_at, organization, name) > 0)
 }
 
 /// Records a report and the number of the current snapshot. The number is the same as before if the report confirms a

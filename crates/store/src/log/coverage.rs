@@ -49,7 +49,7 @@ const NOT_COMPARED: [(&str, &str); 24] = [
     ("log_heads", "checkpoint_size checkpoint_at"),
     (
         "environments",
-        "description created_at created_by_token is_declared silent_after min_artifacts max_drop_percent
+        "description created_at created_by_token archived_at is_declared silent_after min_artifacts max_drop_percent
          forbids_exclusion changed_at last_report_at reported_by body_hash report_hash excluded_pods snapshot
          silent_since evaluated_at compliant_until evaluate_at reference_artifacts absence",
     ),

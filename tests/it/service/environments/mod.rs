@@ -2,6 +2,7 @@
 
 pub(crate) mod absence;
 pub(crate) mod agents;
+pub(crate) mod archive;
 pub(crate) mod creation;
 pub(crate) mod digests;
 pub(crate) mod exclusion;

@@ -40,7 +40,7 @@ pub(crate) struct NewEnvironment {
     unknown: UnknownFields,
 }
 
-/// Create an environment, or change its description. Not in the interface.
+/// Create an environment, change its description, or restore an archived one. Not in the interface.
 #[utoipa::path(
     put,
     path = "/environments/{org}",
@@ -84,7 +84,13 @@ pub(crate) async fn create_environment(
     if !description.is_empty() {
         store::environments::reports::describe(transaction, &organization, name, description).await?;
     }
-    let change = if is_new { "created" } else { "changed the description of" };
+    let is_restored =
+        store::environments::reports::set_archived(transaction, &organization, name, None).await?;
+    let change = match (is_new, is_restored) {
+        (true, _) => "created",
+        (false, true) => "restored",
+        (false, false) => "changed the description of",
+    };
     let audit = Audit::from_token(&caller.name, &organization, format!("{change} the environment {name}"));
     evaluating.audit(audit, now).await?;
     evaluating.commit().await?;

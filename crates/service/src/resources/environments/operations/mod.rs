@@ -1,6 +1,7 @@
 //! List and get environments: extensions of the interface.
 
 pub(crate) mod agents;
+pub(crate) mod archive;
 pub(crate) mod create;
 pub(crate) mod diff;
 pub(crate) mod events;
@@ -38,6 +39,8 @@ pub(crate) struct Environment {
     last_modified_at: Timestamp,
     last_reported_at: Option<Timestamp>,
     last_changed_at: Option<Timestamp>,
+    /// When it was archived; null if it is not
+    archived_at: Option<Timestamp>,
     /// Number of pods that an annotation excludes from the last report
     excluded_pods: i64,
     /// Whether it is compliant; null if that is unknown
@@ -111,7 +114,7 @@ pub(crate) enum Direction {
     Desc,
 }
 
-/// List environments. A list without `page` and `per_page` is an array of all. Not in the interface.
+/// List the environments that are not archived. A list without `page` and `per_page` is an array of all. Not in the interface.
 #[utoipa::path(
     get,
     path = "/environments/{org}",
@@ -230,6 +233,7 @@ async fn environments(
             last_modified_at: stored.last_changed_at.unwrap_or(stored.created_at),
             last_reported_at: stored.last_report_at,
             last_changed_at: stored.last_changed_at,
+            archived_at: stored.archived_at,
             excluded_pods: stored.excluded_pods,
             state: match stored.compliance.confirmed(validity.is_valid(now)) {
                 Compliance::Compliant => Some(true),

@@ -32,7 +32,7 @@ use store::quotas::Created;
 
 /// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Changed {
+pub(super) enum Changed {
     /// Same pods and artifacts as before.
     Nothing,
     /// Different pods run the same artifacts.
@@ -53,6 +53,7 @@ enum Changed {
         (status = 200, description = "The same artifacts run as before", body = String, content_type = "application/json"),
         (status = 201, description = "A new snapshot", body = String, content_type = "application/json"),
         (status = 404, description = "No such environment", body = ErrorBody),
+        (status = 410, description = "The environment is archived", body = ErrorBody),
     ),
 )]
 pub(crate) async fn report_k8s(
@@ -162,10 +163,10 @@ enum IfUnknown {
     Create,
 }
 
-struct ParsedReport<'a> {
-    reported: &'a NormalizedReport,
-    artifacts: ReportedArtifacts,
-    excluded_pods: u32,
+pub(super) struct ParsedReport<'a> {
+    pub(super) reported: &'a NormalizedReport,
+    pub(super) artifacts: ReportedArtifacts,
+    pub(super) excluded_pods: u32,
 }
 
 /// Memory to record a report, in bytes, measured with a policy and a report that changes everything: rows and names per
@@ -203,7 +204,7 @@ async fn record(
     report: ParsedReport<'_>,
 ) -> Result<Changed, Problem> {
     let ReportedEnvironment { organization, name: environment, .. } = to;
-    let ParsedReport { reported, artifacts: seen, excluded_pods } = report;
+    let ParsedReport { reported, excluded_pods, .. } = report;
     let mut evaluating = Evaluating::shared(app, organization).await?;
     let transaction = &mut evaluating.transaction;
     let stored = match store::environments::reports::lock(
@@ -217,6 +218,11 @@ async fn record(
         Some(stored) => stored,
         None => create_environment(app, transaction, caller, to).await?,
     };
+    if stored.archived_at.is_some() {
+        return Err(Problem::gone(format!(
+            "environment \"{environment}\" is archived: an administrator can create it again"
+        )));
+    }
     check_exclusion(environment, stored.forbids_exclusion, excluded_pods)?;
     let now = app.site.now();
     let at = now.after(Some(stored.changed_at));
@@ -237,13 +243,35 @@ async fn record(
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
+    let changed = record_change(&mut evaluating, organization, environment, stored, received, report).await?;
+    let audit = Audit::from_caller(caller, organization, || match changed {
+        Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
+        _ => format!("reported environment {environment}: pods changed"),
+    });
+    evaluating.audit(audit, at).await?;
+    evaluating.commit().await?;
+    Ok(changed)
+}
+
+/// Records what a report of a locked environment changes, and evaluates it.
+pub(super) async fn record_change(
+    evaluating: &mut Evaluating<'_>,
+    organization: &str,
+    environment: &EnvironmentName,
+    stored: LockedEnvironment,
+    received: ReceivedReport<'_>,
+    report: ParsedReport<'_>,
+) -> Result<Changed, Problem> {
+    let ParsedReport { reported, artifacts: seen, .. } = report;
+    let at = received.at;
+    let transaction = &mut evaluating.transaction;
     let before = store::policies::verdicts::running_artifacts(transaction, organization, stored.id).await?;
     let artifacts = change::compare_artifacts(&before, &seen);
     let pods = change::compare_pods(
         store::environments::runs::running_pods(transaction, organization, stored.id).await?,
         reported,
     );
-    let kept = kept(&before, &artifacts, &stored, now);
+    let kept = kept(&before, &artifacts, &stored, evaluating.app.site.now());
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         Changed::Pods
     } else {
@@ -289,17 +317,11 @@ async fn record(
         compliance: stored.compliance,
         absence: stored.absence.clone(),
     };
-    let cause = Cause { kind: CauseKind::Report, by: Some(caller.name.clone()) };
+    let cause = Cause { kind: CauseKind::Report, by: Some(received.reported_by.to_owned()) };
     let coverage = Coverage::Complete(Expiry::default());
     let name = environment.clone();
     let subject = Subject { name, environment: stored, snapshot, before, seen, kept, coverage };
     evaluating.evaluate(organization, subject, &cause, at).await?;
-    let audit = Audit::from_caller(caller, organization, || match changed {
-        Changed::Artifacts(number) => format!("reported environment {environment}: snapshot {number}"),
-        _ => format!("reported environment {environment}: pods changed"),
-    });
-    evaluating.audit(audit, at).await?;
-    evaluating.commit().await?;
     Ok(changed)
 }
 

@@ -13,7 +13,7 @@ use crate::http::blocking::compute;
 use crate::layout::parts::environment_status::CurrentStatus;
 use crate::layout::parts::escape::text;
 use crate::layout::parts::filter::Filter;
-use crate::layout::parts::format::{badge, compliance_badge, count, precise, running_totals, utc};
+use crate::layout::parts::format::{badge, compliance_badge, count, precise, running_totals, timestamp, utc};
 use crate::layout::parts::layout::{self, Alternate, HtmlPage, Navigation};
 use crate::layout::parts::list::{empty, first_rows_note, table};
 use crate::layout::parts::refusal::Refusal;
@@ -280,6 +280,10 @@ fn current_facts(
 ) -> Markup {
     html! {
         dl.head {
+            @if let Some(archived_at) = environment.archived_at {
+                dt { "Archived" }
+                dd { (timestamp(archived_at)) }
+            }
             dt { "Status" }
             dd { (status.environment_badge(environment)) }
             dt { "Last report" }
