@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::data::ChatState;
 use super::error::Result;
 use super::files::Files;
-use rules::notification::Content;
+use rules::notification::{Content, EventContent};
 use runtime::listener::{self, Bounds};
 use service::engine::notify::signature::{ID, SIGNATURE, verify};
 use service::random::random;
@@ -111,7 +111,11 @@ async fn receive(
         CHAT => StatusCode::NO_CONTENT,
         _ if !verify(&targets.secret, header(SIGNATURE), header(ID), &body) => StatusCode::UNAUTHORIZED,
         WEBHOOK => {
-            let Ok(content) = serde_json::from_slice(&body) else { return StatusCode::BAD_REQUEST };
+            let content = match serde_json::from_slice(&body) {
+                Ok(EventContent::Environment(content)) => content,
+                Ok(EventContent::Checkpoint(_) | EventContent::Test(_)) => return StatusCode::NO_CONTENT,
+                Err(_) => return StatusCode::BAD_REQUEST,
+            };
             match targets.notifications.send(content).await {
                 Ok(()) => StatusCode::NO_CONTENT,
                 Err(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -135,6 +139,9 @@ mod tests {
         "snapshot_index": 1, "compliance": "COMPLIANT", "cause": {"type": "REPORT"}, "artifacts": [],
         "artifacts_total": 0}"#;
 
+    const TEST: &str = r#"{"schema_version": 1, "id": "n2", "action": {"number": 1, "name": "a"}, "trigger": "ON_TEST",
+        "occurred_at": 1.5, "organization": "acme", "tested_by": "ci"}"#;
+
     async fn send(router: &Router, path: &str, id: &str, secret: &str, body: &'static str) -> u16 {
         let signature = sign(&[secret.to_owned().into()], 7, id, body.as_bytes());
         let request = Request::post(path).header(ID, id).header(SIGNATURE, signature);
@@ -151,6 +158,7 @@ mod tests {
             ("/path/on-call", "n1", "theirs", BODY, 401),
             ("/other/webhook", "n1", "ours", BODY, 404),
             ("/path/webhook", "n1", "ours", "{}", 400),
+            ("/path/webhook", "n2", "ours", TEST, 204),
             ("/path/webhook", "n1", "ours", BODY, 204),
             ("/path/on-call", "n3", "ours", BODY, 204),
             ("/path/chat", "n4", "theirs", BODY, 204),

@@ -29,7 +29,7 @@ async fn archived_environment_runs_nothing_and_returns_when_it_is_created(databa
         listed.as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>(),
         ["prod"]
     );
-    let rejected = "environment \"prdo\" is archived: an administrator can create it again";
+    let rejected = "environment \"prdo\" is archived; `supercargo environment create prdo` restores it";
     for query in ["", "?create=true"] {
         let path = format!("/environments/acme/prdo/report/K8S{query}");
         let request = service.request(reqwest::Method::PUT, ADMIN, &path);

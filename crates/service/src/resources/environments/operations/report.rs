@@ -220,7 +220,7 @@ async fn record(
     };
     if stored.archived_at.is_some() {
         return Err(Problem::gone(format!(
-            "environment \"{environment}\" is archived: an administrator can create it again"
+            "environment \"{environment}\" is archived; `supercargo environment create {environment}` restores it"
         )));
     }
     check_exclusion(environment, stored.forbids_exclusion, excluded_pods)?;
