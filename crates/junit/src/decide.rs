@@ -1,4 +1,4 @@
-//! Decides what counts: the rules of docs/guides/attest.md, each a pass over the records of all files.
+//! Decides what counts: the rules of docs/reference/junit.md, each a pass over the records of all files.
 
 use super::case::CaseOutcome;
 use super::decisions::Decisions;

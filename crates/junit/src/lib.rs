@@ -1,7 +1,7 @@
 //! Reads test results in JUnit XML.
 //!
 //! No standard defines JUnit XML, and producers differ. They agree that a test is a `testcase` and that its children are
-//! its outcome. Files are read into flat records (`parse`, `case`), and the rules of docs/guides/attest.md decide what counts
+//! its outcome. Files are read into flat records (`parse`, `case`), and the rules of docs/reference/junit.md decide what counts
 //! (`decide`). Pure: fetches and expands nothing, and reports a problem with its line and column.
 
 #![warn(missing_docs)]

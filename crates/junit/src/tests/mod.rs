@@ -1,4 +1,4 @@
-//! The rules of docs/guides/attest.md, each with its examples.
+//! The rules of docs/reference/junit.md, each with its examples.
 
 mod attempts;
 mod cases;
