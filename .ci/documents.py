@@ -80,8 +80,8 @@ def check_cards(text):
 
 def main():
     failed = False
-    teams = "examples/notification.teams.json"
-    checks = [(teams, check_cards, (ROOT / teams).read_text()), *blocks()]
+    examples = {"examples/notification.teams.json": check_cards, "examples/all-in-one.yaml": partial(check_yaml, named={})}
+    checks = [*((name, check, (ROOT / name).read_text()) for name, check in examples.items()), *blocks()]
     for place, check, text in checks:
         try:
             check(text)

@@ -169,6 +169,9 @@ fn examples_run() {
             .into_iter()
             .fold(program, |program, name| program.file(&format!("examples/{name}"), examples(name)));
         let program = program.file("pods.json", examples("pods.json"));
+        // Of the demo's folder.
+        let program = program.file("storefront-untested.json", examples("pods.json"));
+        let program = program.file("web-1.5.0.xml", examples("junit.xml"));
         let page = log();
         let end = json!({"checkpoint": page["checkpoint"]});
         let program = program.file("checkpoint", page["checkpoint"].as_str().unwrap());
