@@ -48,7 +48,7 @@ pub(crate) struct Agent {
     /// Create environments that the service does not know; needs a token that may
     #[arg(long)]
     create: bool,
-    /// Report environments without pods, and environments whose namespaces do not exist
+    /// Report environments without pods, or whose namespaces do not exist
     #[arg(long)]
     allow_empty: bool,
     /// Exclude pods with the annotation `supercargo.dev/exclude: "true"`, and report their number
@@ -57,23 +57,23 @@ pub(crate) struct Agent {
     /// Containers to report
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     containers: Containers,
-    /// Exclude the agent's own pod, identified by `SUPERCARGO_POD_NAME` and `SUPERCARGO_POD_UID` (downward API)
+    /// Exclude the agent's own pod (`SUPERCARGO_POD_NAME` and `SUPERCARGO_POD_UID`)
     #[arg(long, conflicts_with = "pods_from")]
     exclude_self: bool,
 
     /// Namespace to report, at most 50; needs only a Role in each namespace
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Namespaces (default: all)")]
     namespace: Vec<NamespaceName>,
-    /// Report namespaces whose name matches this regular expression
+    /// Report namespaces whose names match
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     namespace_regex: Vec<Regex>,
-    /// Report namespaces whose labels match this selector, such as `team=a,env in (prod,test),!legacy`
+    /// Report namespaces whose labels match, such as `team=a,env in (prod,test),!legacy`
     #[arg(long, value_name = "SELECTOR", help_heading = "Namespaces (default: all)")]
     namespace_selector: Option<LabelSelector>,
     /// Namespace to exclude
     #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Namespaces (default: all)")]
     exclude_namespace: Vec<NamespaceName>,
-    /// Exclude namespaces whose name matches this regular expression
+    /// Exclude namespaces whose names match
     #[arg(long, value_name = "REGEX", help_heading = "Namespaces (default: all)")]
     exclude_namespace_regex: Vec<Regex>,
 
@@ -93,16 +93,16 @@ struct ClusterOptions {
     /// Read pods from the output of `kubectl get pods -A -o json` or `-o yaml`; - for stdin
     #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["kubeconfig", "context", "cluster_identity", "strict"])]
     pods_from: Option<PathBuf>,
-    /// Path to the kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
+    /// Kubeconfig (default: KUBECONFIG, ~/.kube/config, or the pod's service account)
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Kubeconfig context
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Send the UID of the namespace kube-system, which identifies the cluster; needs permission to get that namespace
+    /// Identify the cluster by the UID of the namespace kube-system; needs permission to get that namespace
     #[arg(long)]
     cluster_identity: bool,
-    /// Reject a kubeconfig with insecure-skip-tls-verify, or with plain http to another machine
+    /// Reject a kubeconfig with insecure-skip-tls-verify, or plain http to another machine
     #[arg(long)]
     strict: bool,
 }
@@ -110,7 +110,7 @@ struct ClusterOptions {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --once")]
 struct OnceOnly {
-    /// Timeout including retries, such as 90s or 10m; at most 24h
+    /// Timeout with retries, such as 90s or 10m; at most 24h
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, requires = "once")]
     timeout: Duration,
     /// Print the reports, one per line, instead of sending them
@@ -121,13 +121,13 @@ struct OnceOnly {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Without --once")]
 struct Watching {
-    /// Heartbeat interval, the maximum time between two reports of unchanged pods
+    /// Maximum time between reports of unchanged pods, from 1s to 24h
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = interval, conflicts_with = "once")]
     interval: Duration,
-    /// Time to collect further changes before a report
+    /// Time to collect changes before a report
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration, conflicts_with = "once")]
     debounce: Duration,
-    /// Report running pods only, without departed pods
+    /// Report running pods only
     #[arg(long, conflicts_with = "once")]
     no_departed_pods: bool,
     /// Address for /livez, /readyz and /metrics

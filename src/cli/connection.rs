@@ -33,10 +33,10 @@ pub(crate) struct ServiceOptions {
     /// Audience of the ID token (default: scheme, host and port of the base URL)
     #[arg(long, global = true, value_name = "AUDIENCE", env = "SUPERCARGO_OIDC_AUDIENCE")]
     pub(crate) oidc_audience: Option<String>,
-    /// PEM file with certificate authorities to trust, in addition to those of the system
+    /// Certificate authorities (PEM) to trust in addition to those of the system
     #[arg(long, global = true, value_name = "FILE", env = "SUPERCARGO_CA_FILE")]
     pub(crate) ca_file: Option<OsString>,
-    /// Allow a plain http base URL, over which the token is sent unencrypted
+    /// Allow plain http, over which the token is sent unencrypted
     #[arg(
         long,
         global = true,

@@ -1,11 +1,11 @@
-//! Generates the tables of `docs/reference/configuration.md`, of options, variables and file keys, and the table of roles in
-//! `docs/reference/security.md`.
+//! Generates the reference in `docs/reference/configuration.md`: options, variables and file keys, and the table of roles in
+//! `docs/reference/security.md`. Options have their help without examples.
 //!
 //! The tests compare the section between the two marks with the code. `INSTA_UPDATE=always` rewrites it.
 
 #![cfg(feature = "service")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,55 +16,43 @@ use serde_json::Value;
 
 use model::access::{Operation, Role, Scope};
 
-use crate::cli::Cli;
+use crate::cli::{Cli, LOGGING, connection};
 
 const BEGIN: &str = "<!-- generated: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
+/// Groups of commands that share options.
+const ALL: &str = "all commands";
+const CLIENT: &str = "client commands";
+
+/// Commands that manifests and scripts run. The options of each are described; of others, only the usage is listed.
+const TABLES: [&str; 5] = ["agent", "attest", "wait", "assert", "serve"];
+
 /// Variables that clap does not read: secrets, which its messages would print, and variables of other programs.
-const VARIABLES: [(&str, &str, &str); 11] = [
+const VARIABLES: [(&str, &str); 8] = [
     (
-        "`SUPERCARGO_TOKEN`",
-        "client commands",
-        "API token, if `--token-file` is not set. There is no option, because the process list shows arguments",
+        "SUPERCARGO_TOKEN",
+        "API token, without --token-file. Not an option, since the process list shows those",
     ),
     (
-        "`SUPERCARGO_DATABASE`",
-        "`serve`",
-        "Database URL, if `--database` is not set; may contain a password, which the option rejects",
+        "SUPERCARGO_DATABASE, SUPERCARGO_DATABASE_READ",
+        "URLs with a password, which --database and --database-read reject",
     ),
     (
-        "`SUPERCARGO_DATABASE_READ`",
-        "`serve`",
-        "URL of the replica, if `--database-read` is not set; may contain a password, which the option rejects",
+        "SUPERCARGO_POD_NAME, SUPERCARGO_POD_UID",
+        "metadata.name and metadata.uid of the agent's pod, for --exclude-self",
     ),
+    ("KUBECONFIG", "Paths of kubeconfigs, separated by colons"),
     (
-        "`SUPERCARGO_POD_NAME`",
-        "`agent`",
-        "Name of the agent's own pod, for `--exclude-self`: `metadata.name` of the downward API",
+        "HTTPS_PROXY, ALL_PROXY",
+        "Proxy for the compliance service, and the first one for the API server; never for plain http",
     ),
-    ("`SUPERCARGO_POD_UID`", "`agent`", "UID of the same pod: `metadata.uid` of the downward API"),
-    ("`KUBECONFIG`", "`agent`", "Paths of kubeconfigs, separated by colons, if `--kubeconfig` is not set"),
-    (
-        "`HTTPS_PROXY`, `ALL_PROXY`",
-        "client commands",
-        "Proxy for the service, and the first one for the API server; never used for plain http",
-    ),
-    ("`NO_PROXY`", "client commands", "Hosts to reach without the proxy, separated by commas; `*` for all"),
-    ("`RUST_LOG`", "all commands", "Log filter such as `supercargo=debug`; overrides `-v`"),
-    (
-        "`NO_COLOR`",
-        "all commands",
-        "Disables colors if it is not empty; pipes and `TERM=dumb` have none either",
-    ),
-    (
-        "variables of the CI system",
-        "`attest junit`",
-        "Provenance as GitHub Actions, GitLab and others set it; `--dry-run` shows the source of each fact",
-    ),
+    ("NO_PROXY", "Hosts to reach without the proxy, separated by commas; * for all"),
+    ("RUST_LOG", "Log filter such as supercargo=debug; overrides -v"),
+    ("NO_COLOR", "Disables colors if it is not empty"),
 ];
 
-/// A row of the table of options, without the commands.
+/// An option, without its commands.
 #[derive(PartialEq, Eq)]
 struct OptionRow {
     option: String,
@@ -78,9 +66,9 @@ fn options() -> Vec<(Vec<String>, OptionRow)> {
     fn collect(command: &Command, path: &str, rows: &mut Vec<(Vec<String>, OptionRow)>) {
         for arg in command.get_arguments().filter(|arg| is_visible(arg)) {
             let name = match arg.get_help_heading() {
-                Some("Compliance service") => "client commands".to_owned(),
-                Some("Logging (to stderr)") => "all commands".to_owned(),
-                _ => format!("`{path}`"),
+                Some(connection::HEADING) => CLIENT.to_owned(),
+                Some(LOGGING) => ALL.to_owned(),
+                _ => path.to_owned(),
             };
             let row = row(command, arg);
             match rows.iter_mut().find(|(_, other)| *other == row) {
@@ -99,8 +87,7 @@ fn options() -> Vec<(Vec<String>, OptionRow)> {
     command.build();
     let mut rows = Vec::new();
     collect(&command, "", &mut rows);
-    // Groups of commands first; only single commands are in backquotes.
-    rows.sort_by_key(|(commands, _)| commands.first().is_some_and(|command| command.starts_with('`')));
+    rows.sort_by_key(|(commands, _)| commands.first().is_some_and(|command| !is_group(command)));
     rows
 }
 
@@ -116,10 +103,10 @@ fn row(command: &Command, arg: &Arg) -> OptionRow {
     let long = arg.get_long().map(|long| format!("--{long}"));
     let flags = short.into_iter().chain(long).collect::<Vec<_>>().join(", ");
     let repeated = if matches!(arg.get_action(), ArgAction::Append) { "…" } else { "" };
-    let option = format!("`{}{repeated}`", format!("{flags} {value}").trim());
-    let variable = arg.get_env().map_or_else(String::new, |name| format!("`{}`", name.to_string_lossy()));
+    let option = format!("{}{repeated}", format!("{flags} {value}").trim());
+    let variable = arg.get_env().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
-    let defaults: Vec<_> = defaults.filter(|_| takes_value).map(|value| format!("`{value}`")).collect();
+    let defaults: Vec<_> = defaults.filter(|_| takes_value).collect();
     let default = match defaults.as_slice() {
         [] if arg.is_required_set() => "required".to_owned(),
         [] => alternatives(command, arg),
@@ -133,14 +120,9 @@ fn row(command: &Command, arg: &Arg) -> OptionRow {
         None => help,
     };
     let possible = arg.get_possible_values().into_iter().filter(|value| takes_value && !value.is_hide_set());
-    let possible: Vec<_> = possible
-        .map(|value| match value.get_help() {
-            Some(help) => format!("`{}` ({})", value.get_name(), uncapitalized(&help.to_string())),
-            None => format!("`{}`", value.get_name()),
-        })
-        .collect();
+    let possible: Vec<_> = possible.map(|value| value.get_name().to_owned()).collect();
     let possible = if possible.is_empty() { String::new() } else { format!(": {}", possible.join(", ")) };
-    let description = cell(&format!("{help}{possible}"));
+    let description = format!("{help}{possible}").replace('`', "");
     OptionRow { option, variable, default, description }
 }
 
@@ -152,7 +134,7 @@ fn alternatives(command: &Command, arg: &Arg) -> String {
     let Some(group) = group else { return String::new() };
     let others = command.get_arguments().filter(|other| group.get_args().any(|id| id == other.get_id()));
     let others = others.filter(|other| other.get_id() != arg.get_id());
-    let others: Vec<_> = others.filter_map(Arg::get_long).map(|long| format!("`--{long}`")).collect();
+    let others: Vec<_> = others.filter_map(Arg::get_long).map(|long| format!("--{long}")).collect();
     format!("required, or {}", others.join(", "))
 }
 
@@ -167,53 +149,211 @@ fn uncapitalized(text: &str) -> String {
     }
 }
 
-/// Text for a table cell: one line, with options and variables as code.
-fn cell(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
-    let name = Regex::new(
-        r"(^|[ (])(--[a-z][a-z-]*|-[ov]+|SUPERCARGO_[A-Z_]+|KUBECONFIG|/livez|/readyz|/metrics|/api/v2)",
-    )
-    .unwrap();
-    // Text in backquotes is already code.
-    let parts = text.split('`').enumerate().map(|(n, part)| match n % 2 {
-        0 => name.replace_all(part, "$1`$2`").into_owned(),
-        _ => format!("`{part}`"),
-    });
-    parts.collect()
+/// A help text without examples and formats, which the table of values has.
+fn brief(help: &str) -> String {
+    let examples = Regex::new(r",? such as .*?(; .*| \(default.*|$)|, as .*?(; .*| \(default.*|$)").unwrap();
+    examples.replace_all(help, "$1$2").replace("; repeatable", "").replace("; may be repeated", "")
 }
 
-/// Keys of a file from its JSON Schema: required keys first, objects last.
-fn keys(schema: &Value) -> Vec<[String; 4]> {
-    let mut rows = Vec::new();
-    properties(schema, schema, "", &mut rows);
-    rows
+/// A line of an option, with its variable, the start of its help, and its default.
+fn option_line(prefix: &str, row: &OptionRow, text: &mut String) {
+    let OptionRow { option, variable, default, description } = row;
+    let variable = if variable.is_empty() { String::new() } else { format!("{variable}; ") };
+    let default = match default.as_str() {
+        "" => String::new(),
+        required if required.starts_with("required") => format!(" ({required})"),
+        default => format!(" (default: {default})"),
+    };
+    line(option, &format!("{prefix}{variable}{}{default}", brief(description)), text);
 }
 
-fn properties(root: &Value, object: &Value, path: &str, rows: &mut Vec<[String; 4]>) {
-    let Some(all) = object["properties"].as_object() else { return };
-    let is_required = |key: &str| object["required"].as_array().into_iter().flatten().any(|name| name == key);
-    let mut all: Vec<_> = all.iter().map(|(key, property)| (key, property, kind(root, property))).collect();
-    all.sort_by_key(|(key, _, (.., inner))| (inner.is_some(), !is_required(key), *key));
-    for (key, property, (suffix, kind, inner)) in all {
-        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let default = match &property["default"] {
-            _ if is_required(key) => "required".to_owned(),
-            Value::Null => String::new(),
-            Value::Array(items) if items.is_empty() => String::new(),
-            Value::Object(entries) if entries.is_empty() => String::new(),
-            Value::String(text) if text.is_empty() => String::new(),
-            Value::String(text) => format!("`{text}`"),
-            other => format!("`{other}`"),
+fn top_level(command: &str) -> &str {
+    command.split(' ').next().unwrap_or_default()
+}
+
+/// Whether an option is described once for several commands.
+fn is_shared((commands, row): &(Vec<String>, OptionRow)) -> bool {
+    let mut tables = commands.iter().map(|command| top_level(command)).filter(|name| TABLES.contains(name));
+    let first = tables.next();
+    let is_option = row.option.starts_with('-');
+    is_option && (commands.len() > 3 || tables.any(|other| Some(other) != first) || is_group(&commands[0]))
+}
+
+fn is_group(command: &str) -> bool {
+    [ALL, CLIENT].contains(&command)
+}
+
+fn shared_options(options: &[(Vec<String>, OptionRow)]) -> String {
+    let mut text = String::new();
+    for (commands, row) in options.iter().filter(|option| is_shared(option)) {
+        let mut names: Vec<_> = commands.iter().map(|command| top_level(command)).collect();
+        names.dedup();
+        let prefix = match names.as_slice() {
+            _ if is_group(&commands[0]) => String::new(),
+            [one] => format!("{one}: "),
+            [_, _] => format!("{}: ", commands.join(", ")),
+            _ => String::new(),
         };
-        let description = property["description"].as_str().unwrap_or_default();
-        rows.push([format!("`{path}`"), kind, default, cell(description.trim_end_matches('.'))]);
-        if let Some(inner) = inner {
-            properties(root, inner, &format!("{path}{suffix}"), rows);
+        option_line(&prefix, row, &mut text);
+    }
+    text
+}
+
+/// The options of one of [`TABLES`].
+fn options_of(name: &str, options: &[(Vec<String>, OptionRow)]) -> String {
+    let own = |commands: &[String]| -> Vec<String> {
+        commands.iter().filter(|command| top_level(command) == name).cloned().collect()
+    };
+    let all: BTreeSet<_> = options.iter().flat_map(|(commands, _)| own(commands)).collect();
+    let mut text = String::new();
+    for (commands, row) in options.iter().filter(|option| !is_shared(option)) {
+        let prefix = match own(commands).as_slice() {
+            [] => continue,
+            [one] if all.len() > 1 => format!("{}: ", one.replace(&format!("{name} "), "")),
+            _ => String::new(),
+        };
+        option_line(&prefix, row, &mut text);
+    }
+    text
+}
+
+/// The usage of each command without a table.
+fn other_commands(options: &[(Vec<String>, OptionRow)]) -> String {
+    fn leaves(command: &Command, path: &str, names: &mut Vec<String>) {
+        let inner: Vec<_> = command.get_subcommands().filter(|inner| inner.get_name() != "help").collect();
+        if inner.is_empty() {
+            names.push(path.to_owned());
+        }
+        inner.iter().for_each(|inner| {
+            leaves(inner, format!("{path} {}", inner.get_name()).trim(), names);
+        });
+    }
+    let mut command = Cli::command();
+    command.build();
+    let mut names = Vec::new();
+    leaves(&command, "", &mut names);
+    let mut text = String::new();
+    for name in names.into_iter().filter(|name| !TABLES.contains(&top_level(name))) {
+        let own = options.iter().filter(|option| option.0.contains(&name) && !is_shared(option));
+        let (required, others): (Vec<_>, Vec<_>) = own.partition(|(_, row)| row.default == "required");
+        let required = required.iter().map(|(_, row)| row.option.clone());
+        let usage: Vec<_> = std::iter::once(name).chain(required).collect();
+        let others: Vec<_> =
+            others.iter().map(|(_, row)| format!("[{}]", row.option.replace(' ', "\u{a0}"))).collect();
+        line(&usage.join(" "), &others.join(" "), &mut text);
+    }
+    text
+}
+
+/// Width of an outline, and the column of its comments.
+const WIDTH: usize = 120;
+const COMMENTS: usize = 38;
+
+/// A file from its JSON Schema: required keys first, objects last, each with its type and description.
+fn outline(schema: &Value) -> String {
+    let mut text = String::new();
+    object(schema, schema, "", "", &mut text);
+    text
+}
+
+/// Writes the keys of an object. `indent` ends with a dash for an item of a list.
+fn object(root: &Value, schema: &Value, parent: &str, indent: &str, text: &mut String) {
+    let mut indent = indent.to_owned();
+    for Key { name, kind, suffix, is_required, description, inner } in keys(root, schema) {
+        let is_secret = inner.is_some_and(is_secret);
+        let (value, values) = match (suffix, &inner) {
+            ("[]", Some(_)) if is_secret => (" [secret]".to_owned(), String::new()),
+            (_, Some(_)) if is_secret => (" secret".to_owned(), String::new()),
+            (_, Some(_)) => Default::default(),
+            (_, None) if kind.len() > COMMENTS => {
+                (" [string]".to_owned(), format!(": {}", kind.trim_matches(['[', ']']).replace('|', ", ")))
+            }
+            (_, None) => (format!(" {kind}"), String::new()),
+        };
+        let description = format!("{}{values}", uncapitalized(&description));
+        let parts = [
+            if is_required { "required" } else { "" },
+            if repeats(&description, parent, name) { "" } else { &description },
+        ];
+        let comment: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        line(&format!("{indent}{name}:{value}"), &comment.join("; "), text);
+        indent = indent.replace('-', " ");
+        if let Some(inner) = inner.filter(|_| !is_secret) {
+            object(root, inner, name, &format!("{indent}  {}", if suffix == "[]" { "- " } else { "" }), text);
         }
     }
 }
 
-/// Type of a value: the suffix of its key's path (`[]` for a list), a description, and the nested object.
+/// Whether a description says no more than the key and its parent, such as "name of the flow".
+fn repeats(description: &str, parent: &str, name: &str) -> bool {
+    let path = format!("{parent} {name}").to_lowercase();
+    description
+        .split(' ')
+        .filter(|word| !["of", "the", "its", "by"].contains(word))
+        .all(|word| path.contains(word.trim_end_matches("'s")))
+}
+
+/// Writes a line with its comment, which continues on further lines.
+fn line(code: &str, comment: &str, text: &mut String) {
+    let mut current = format!("{:COMMENTS$}", format!("{code} "));
+    for word in comment.split(' ') {
+        if current.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(text, "{}", current.trim_end().replace('\u{a0}', " ")).unwrap();
+            current = format!("{:COMMENTS$}", "");
+        }
+        write!(current, " {word}").unwrap();
+    }
+    writeln!(text, "{}", current.trim_end().replace('\u{a0}', " ")).unwrap();
+}
+
+/// Whether an object refers to a secret in a file or a variable.
+fn is_secret(object: &Value) -> bool {
+    object["properties"].as_object().is_some_and(|all| all.keys().eq(["file", "variable"]))
+}
+
+/// A key of a file.
+struct Key<'a> {
+    name: &'a str,
+    kind: String,
+    suffix: &'static str,
+    is_required: bool,
+    description: String,
+    inner: Option<&'a Value>,
+}
+
+fn keys<'a>(root: &'a Value, object: &'a Value) -> Vec<Key<'a>> {
+    let is_required = |key: &str| object["required"].as_array().into_iter().flatten().any(|name| name == key);
+    let mut all: Vec<_> = object["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let (suffix, kind, inner) = kind(root, property);
+            let text = property["description"].as_str().unwrap_or_default();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let description = brief(text.split(". ").next().unwrap().trim_end_matches('.'));
+            Key { name, kind, suffix, is_required: is_required(name), description, inner }
+        })
+        .collect();
+    all.sort_by_key(|key| (key.inner.is_some(), !key.is_required, key.name));
+    all
+}
+
+/// All keys of a file.
+fn schema_keys(root: &Value) -> Vec<Key<'_>> {
+    fn add<'a>(root: &'a Value, object: &'a Value, all: &mut Vec<Key<'a>>) {
+        for key in keys(root, object) {
+            let inner = key.inner;
+            all.push(key);
+            inner.into_iter().for_each(|inner| add(root, inner, all));
+        }
+    }
+    let mut all = Vec::new();
+    add(root, root, &mut all);
+    all
+}
+
+/// Type of a value: a suffix (`[]` for a list), a description, and the nested object.
 fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option<&'a Value>) {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.strip_prefix("#/$defs/").unwrap();
@@ -226,7 +366,7 @@ fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option
         return kind(root, first);
     }
     let words = |values: &mut dyn Iterator<Item = &'a Value>| {
-        values.filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+        values.filter_map(Value::as_str).collect::<Vec<_>>().join("|")
     };
     if let Some(one) = schema["oneOf"].as_array() {
         let mut all = one.iter().flat_map(|schema| match schema["enum"].as_array() {
@@ -246,18 +386,14 @@ fn kind<'a>(root: &'a Value, schema: &'a Value) -> (&'static str, String, Option
         Some("array") => {
             let (suffix, words, inner) = kind(root, &schema["items"]);
             assert_eq!(suffix, "", "{schema}");
-            let words = if inner.is_some() { "list".to_owned() } else { format!("list of {words}") };
-            ("[]", words, inner)
+            ("[]", format!("[{words}]"), inner)
         }
-        Some("object") if schema["properties"].is_object() => ("", "map".to_owned(), Some(schema)),
+        Some("object") if schema["properties"].is_object() => ("", "object".to_owned(), Some(schema)),
         Some("object") if schema["additionalProperties"]["type"] == "string" => {
-            ("", "map of strings".to_owned(), None)
+            ("", "{string: string}".to_owned(), None)
         }
-        Some("object") => ("", "map".to_owned(), None),
         Some("string") if schema["format"] == "date-time" => ("", "time".to_owned(), None),
-        Some("string") => ("", "string".to_owned(), None),
-        Some("integer") => ("", "integer".to_owned(), None),
-        Some("boolean") => ("", "`true`, `false`".to_owned(), None),
+        Some(other @ ("object" | "string" | "integer" | "boolean")) => ("", other.to_owned(), None),
         other => panic!("{other:?}: {schema}"),
     }
 }
@@ -273,27 +409,26 @@ fn table<const N: usize>(head: [&str; N], rows: impl IntoIterator<Item = [String
 }
 
 fn reference() -> String {
-    let mut text = String::from("\n### Options\n\n");
-    let options =
-        options().into_iter().map(|(commands, OptionRow { option, variable, default, description })| {
-            [commands.join(", "), option, variable, default, description]
-        });
-    text.push_str(&table(["command", "option", "variable", "default", "description"], options));
-    text.push_str(
-        "\nClient commands are `agent`, `list`, `get`, `diff`, `search`, `download`, `export`, `wait`, `attest`, `assert`, `approve`, `approval`, `policy`, `repository` and `log`.\n",
-    );
-    text.push_str("\n### Variables without an option\n\n");
-    let variables =
-        VARIABLES.map(|(name, command, description)| [name, command, description].map(str::to_owned));
-    text.push_str(&table(["variable", "command", "description"], variables));
-    for (heading, schema) in [
-        ("Keys of the agent's `--config`", agent::environment::schema()),
-        ("Keys of the service's `--bootstrap`", service::bootstrap::schema()),
-    ] {
-        write!(text, "\n### {heading}\n\n").unwrap();
-        text.push_str(&table(["key", "type", "default", "description"], keys(&schema)));
+    let options = options();
+    let mut text = String::new();
+    let mut section = |heading: &str, lines: &str| {
+        write!(text, "\n### {heading}\n\n```text\n{lines}```\n").unwrap();
+    };
+    section("Options of several commands", &shared_options(&options));
+    for name in TABLES {
+        section(&format!("`{name}`"), &options_of(name, &options));
     }
+    section("Other commands", &other_commands(&options));
+    section("Variables without an option", &variables());
+    section("Keys of the agent's `--config`", &outline(&agent::environment::schema()));
+    section("Keys of the service's `--bootstrap`", &outline(&service::bootstrap::schema()));
     text.push('\n');
+    text
+}
+
+fn variables() -> String {
+    let mut text = String::new();
+    VARIABLES.iter().for_each(|(name, description)| line(name, description, &mut text));
     text
 }
 
@@ -390,8 +525,8 @@ fn options_and_keys_have_descriptions() {
         assert!(!description.is_empty(), "{commands:?} {option}");
     }
     for schema in [agent::environment::schema(), service::bootstrap::schema()] {
-        for [key, .., description] in keys(&schema) {
-            assert!(!description.is_empty(), "{key}");
+        for key in schema_keys(&schema) {
+            assert!(!key.description.is_empty(), "{}", key.name);
         }
     }
 }
@@ -415,6 +550,10 @@ fn configuration_page_lists_all_variables() {
     assert!(named.len() > 10, "{named:?}");
     let page = reference();
     for (name, path) in named {
-        assert!(page.contains(&format!("`{name}`")), "{name} of {} is missing", path.display());
+        assert!(
+            page.split(|c: char| !(c == '_' || c.is_ascii_alphanumeric())).any(|word| word == name),
+            "{name} of {} is missing",
+            path.display()
+        );
     }
 }

@@ -35,8 +35,7 @@ pub(crate) struct Wait {
     /// Environment in which each artifact must run; repeatable (default: any)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     environment: Vec<EnvironmentName>,
-    /// Provider of the repository, such as github, gitlab, bitbucket, azure-devops or circleci, if several have one of this
-    /// name
+    /// Provider of the repository, such as github, if several have one of this name
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<Provider>,
     /// Wait until none of the artifacts is running

@@ -31,7 +31,7 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(2);
 /// Options of requests.
 #[derive(Debug, Args)]
 pub(crate) struct Requests {
-    /// Timeout of each request including retries, such as 30s or 5m
+    /// Timeout of each request with its retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     timeout: Duration,
 }

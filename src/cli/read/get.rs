@@ -49,8 +49,7 @@ enum GetResource {
     /// Show what runs, or ran, in an environment
     #[command(after_help = SNAPSHOT_EXAMPLES)]
     Snapshot {
-        /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
-        /// ENV@2026-10-03T14:00Z
+        /// Snapshot, as ENV (the latest), ENV#7, ENV~1 (before the latest), ENV@2w or ENV@2026-10-03T14:00Z
         snapshot: EnvironmentSnapshot,
         /// Only non-compliant artifacts
         #[arg(long)]
@@ -63,8 +62,7 @@ enum GetResource {
     LiveArtifacts {
         /// Repository with its owner, such as acme/cart
         repository: RepositoryName,
-        /// Provider of the repository, such as github, gitlab, bitbucket, azure-devops or circleci, if several have one of
-        /// this name
+        /// Provider of the repository, such as github, if several have one of this name
         #[arg(long, value_name = "PROVIDER")]
         provider: Option<Provider>,
         #[command(flatten)]

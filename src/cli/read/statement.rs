@@ -21,8 +21,7 @@ use runtime::signing::VerifyingKey;
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLE)]
 pub(crate) struct Export {
-    /// Environment, as ENV for the latest snapshot, ENV#7, ENV~1 for the one before the latest, ENV@2w or
-    /// ENV@2026-10-03T14:00Z
+    /// Snapshot, as ENV (the latest), ENV#7, ENV~1 (before the latest), ENV@2w or ENV@2026-10-03T14:00Z
     snapshot: EnvironmentSnapshot,
     /// File to write: an in-toto statement in a DSSE envelope; an existing file is kept
     #[arg(long, value_name = "FILE")]

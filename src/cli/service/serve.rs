@@ -44,27 +44,26 @@ pub(crate) struct Serve {
     /// File with organizations, tokens, flows, environments and actions; reloaded on SIGHUP
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_BOOTSTRAP")]
     bootstrap: Option<OsString>,
-    /// URL at which clients reach the service, for links in responses (default: the listen address)
+    /// Base URL for links in responses (default: the listen address)
     #[arg(long, value_name = "URL", env = "SUPERCARGO_PUBLIC_URL")]
     public_url: Option<String>,
-    /// Internal networks of notification targets and issuers, such as 10.1.0.0/16, separated by commas; all others are
-    /// denied
+    /// Internal networks to connect to, such as 10.1.0.0/16, separated by commas; others are denied
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_ALLOW_INTERNAL", value_parser = network)]
     allow_internal: Vec<IpNet>,
-    /// Networks of proxies, such as 10.1.0.0/16, separated by commas, whose Forwarded and X-Forwarded-For name the client
+    /// Networks of proxies whose Forwarded and X-Forwarded-For name the client, such as 10.1.0.0/16, separated by commas
     #[arg(long, value_name = "CIDR", value_delimiter = ',', env = "SUPERCARGO_TRUSTED_PROXIES", value_parser = network)]
     trusted_proxies: Vec<IpNet>,
-    /// Private key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints of the logs, and statements
+    /// Key (PEM, PKCS #8, Ed25519 or ECDSA P-256) that signs checkpoints and statements
     #[arg(long, value_name = "FILE", env = "SUPERCARGO_SIGNING_KEY")]
     signing_key: Option<OsString>,
-    /// Maximum size of a report in bytes, at most 64 MiB
+    /// Maximum size of a report, at most 64 MiB
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().report, value_parser = integer(1..=Limits::default().report))]
     max_report: u64,
-    /// Maximum size of an attestation's attachment in bytes, at most 10 MiB
+    /// Maximum size of an attachment, at most 10 MiB
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().attachment, value_parser = integer(1..=Limits::default().attachment))]
     max_attachment: u64,
-    /// Maximum requests without a valid token per client address and minute; clients of a proxy share its address, unless
-    /// it is one of --trusted-proxies
+    /// Requests without a valid token per client address and minute; clients of a proxy share its address, unless it is
+    /// one of --trusted-proxies
     #[arg(long, value_name = "N", default_value_t = Limits::default().invalid_tokens, value_parser = integer(1..=u32::MAX))]
     max_invalid_tokens: u32,
 }
@@ -77,8 +76,7 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 
 const DATABASE: &str = "Database URL: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE \
     (default: SUPERCARGO_DATABASE, which may contain a password, or sqlite:supercargo.db)";
-const DATABASE_READ: &str = "URL of a PostgreSQL replica, from which pages are read \
-    (default: SUPERCARGO_DATABASE_READ, which may contain a password)";
+const DATABASE_READ: &str = "URL of a PostgreSQL replica, from which pages are read (default: SUPERCARGO_DATABASE_READ)";
 
 const EXAMPLES: &str = "\
 Examples:

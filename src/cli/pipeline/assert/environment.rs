@@ -15,7 +15,7 @@ use model::EnvironmentSnapshot;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Environment {
-    /// Environment, or one of its snapshots: ENV, ENV#7, ENV~1 (before the latest), ENV@2w or ENV@2026-10-03T14:00Z
+    /// Environment or snapshot, as ENV, ENV#7, ENV~1 (before the latest), ENV@2w or ENV@2026-10-03T14:00Z
     environment: EnvironmentSnapshot,
     #[command(flatten)]
     common: Common,

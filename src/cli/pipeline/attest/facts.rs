@@ -15,7 +15,7 @@ use runtime::{error_causes, git};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Provenance (default: from the working copy and the CI system)")]
 pub(super) struct ProvenanceOptions {
-    /// Path to the working copy (default: the current directory)
+    /// Working copy (default: the current directory)
     #[arg(long, value_name = "DIR", value_parser = folder)]
     working_copy: Option<PathBuf>,
     /// Tested commit, as a hash or a revision in the working copy
@@ -42,7 +42,7 @@ pub(super) struct ProvenanceOptions {
     /// URL of the repository
     #[arg(long, value_name = "URL")]
     repository_url: Option<String>,
-    /// Provider that hosts the repository
+    /// Host of the repository
     #[arg(long, value_name = "PROVIDER", value_parser = provider())]
     provider: Option<String>,
     /// URL of the pipeline that ran the tests

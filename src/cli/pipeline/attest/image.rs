@@ -12,13 +12,13 @@ use model::{Fingerprint, ImageIndex, InvalidImageIndex, MAX_INDEX};
 
 #[derive(Debug, Args)]
 pub(super) struct ImageFiles {
-    /// OCI image layout with one image: its index and all manifests are attested
+    /// OCI layout of one image; its index and all manifests are attested
     #[arg(long, value_name = "DIR")]
     image_layout: Option<PathBuf>,
-    /// Image index as the registry has it: the index and all manifests are attested
+    /// Image index, byte for byte; it and all manifests are attested
     #[arg(long, value_name = "FILE")]
     image_index: Option<PathBuf>,
-    /// Metadata of docker buildx, buildctl or buildah (--metadata-file): the digest of the image is attested
+    /// Metadata file of docker buildx, buildctl or buildah, with the digest of the image
     #[arg(long, value_name = "FILE")]
     metadata_file: Option<PathBuf>,
 }

@@ -45,7 +45,7 @@ pub(super) struct Junit {
     /// Exit with 9 after attesting if a test failed
     #[arg(long)]
     fail_on_failures: bool,
-    /// Print the attestation and the source of each fact without sending it
+    /// Print the attestation and the source of each fact, and send nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -60,7 +60,7 @@ pub(super) struct Junit {
     /// File to attach instead of the results, at most 10 MB
     #[arg(long, value_name = "FILE", conflicts_with = "no_attachment")]
     attachment: Option<PathBuf>,
-    /// Send only the totals, without an attachment
+    /// Send only the totals
     #[arg(long)]
     no_attachment: bool,
     /// Description of the attestation
@@ -78,7 +78,7 @@ pub(super) struct Junit {
 
     #[command(flatten)]
     output: Output,
-    /// Timeout of sending including retries, such as 30s or 5m
+    /// Timeout with retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
 

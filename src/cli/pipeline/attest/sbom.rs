@@ -30,13 +30,13 @@ pub(super) struct Sbom {
     /// Name of the attestation in the flow's template
     #[arg(long, value_name = "NAME", default_value = "sbom", value_parser = short_text)]
     name: ShortText,
-    /// Bill of materials in JSON, plain or compressed by gzip or zstd, at most 10 MB
+    /// Bill of materials in JSON, also compressed by gzip or zstd, at most 10 MB
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
     #[command(flatten)]
     artifacts: Fingerprints,
-    /// Timeout of sending including retries, such as 30s or 5m
+    /// Timeout with retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
 

@@ -71,16 +71,16 @@ pub struct Organization {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Token {
-    /// Name of the token, shown as the author of its reports, attestations and approvals.
+    /// Name of the token. It is the author of its reports, attestations and approvals.
     #[schemars(with = "String")]
     pub name: TokenName,
-    /// Permissions: report to the listed environments, attest to the listed flows, approve in the listed flows for the listed
-    /// environments (and read), read everything, or all of these.
+    /// Permissions of the token. They are to report to the listed environments, attest to the listed flows, approve in the
+    /// listed flows for the listed environments (and read), read everything, or all of these.
     pub role: Role,
     /// Environments of a token with the role report or approve; "*" for all.
     #[serde(default)]
     pub environments: Vec<String>,
-    /// Whether reports of a token with the role report create environments that this file does not list.
+    /// Whether its reports create environments that this file does not list. Only for the role report.
     #[serde(default)]
     pub create: bool,
     /// Flows of a token with the role attest or approve; "*" for all.
