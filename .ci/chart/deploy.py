@@ -1,4 +1,4 @@
-"""The kustomizations in deploy, and the example of the sidecar."""
+"""The kustomizations in deploy, and the examples of a sidecar and a CronJob."""
 
 import subprocess
 import tempfile
@@ -16,6 +16,10 @@ EXPECTED = {
     "deploy/namespace": {"shop": ["ConfigMap", "Deployment", "Role", "RoleBinding", "ServiceAccount"]},
     # An overlay of it for another namespace.
     "moved": {"team-a": ["ConfigMap", "Deployment", "Role", "RoleBinding", "ServiceAccount"]},
+    "examples/cronjob": {
+        None: ["ClusterRole", "ClusterRoleBinding", "Namespace"],
+        "supercargo": ["ConfigMap", "CronJob", "ServiceAccount"],
+    },
     "examples/sidecar": {"shop": ["ConfigMap", "ConfigMap", "Job", "Role", "Role", "RoleBinding", "RoleBinding", "ServiceAccount"]},
 }
 

@@ -113,6 +113,8 @@ def pod_of(object):
             return object
         case "Deployment" | "StatefulSet" | "Job":
             return spec["template"]
+        case "CronJob":
+            return spec["jobTemplate"]["spec"]["template"]
     return None
 
 

@@ -96,6 +96,12 @@ fn yaml(block: &Block) -> Vec<Value> {
     read.unwrap_or_else(|error| panic!("{}: {error}", block.position()))
 }
 
+/// A file that the documents link to, as a block.
+fn example(path: &str) -> Block {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    Block { page: path.into(), line: 1, language: "yaml".into(), text }
+}
+
 fn blocks_in(language: &str) -> impl Iterator<Item = Block> {
     blocks().into_iter().filter(move |block| block.language == language)
 }
@@ -153,7 +159,8 @@ fn documented_reporters_report_environments_that_exist_or_that_they_create() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documented_service_of_the_chart_accepts_reports_of_its_agent() {
     let mut reported = 0;
-    for block in blocks_in("yaml").filter(|block| block.page.ends_with("docs/guides/install.md")) {
+    let install = blocks_in("yaml").filter(|block| block.page.ends_with("docs/guides/install.md"));
+    for block in install.chain([example("examples/all-in-one.yaml")]) {
         let file = yaml(&block).into_iter().map(|values| values["service"]["bootstrap"].clone());
         let Some(file) = file.into_iter().find(Value::is_object) else { continue };
         let tokens: Vec<_> = file["organizations"][0]["tokens"].as_array().unwrap().clone();
@@ -219,7 +226,7 @@ fn commands_in_yaml_are_valid() {
         };
         own.into_iter().chain(inner.into_iter().flat_map(commands)).collect()
     }
-    for block in blocks_in("yaml") {
+    for block in blocks_in("yaml").chain([example("examples/cronjob/cronjob.yaml")]) {
         for words in yaml(&block).iter().flat_map(commands) {
             // The value of a variable.
             let value = |word: String| if word.starts_with('$') { "value".to_owned() } else { word };
