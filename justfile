@@ -20,7 +20,7 @@ ci *steps:
 bench *arguments:
     scripts/as-released cargo bench --profile dist "$@"
 
-# The skipped tests need other software, too: tests/README.md.
+# The skipped tests need other software, too: docs/reference/testing.md.
 
 # Run the tests that need PostgreSQL, or some of them: `just postgres storage::retention`
 postgres *filters:

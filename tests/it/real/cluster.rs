@@ -33,7 +33,7 @@ pub fn kubeconfig_path(variable: Option<String>) -> Result<PathBuf, String> {
     let path = variable.filter(|path| !path.is_empty()).map(PathBuf::from).ok_or_else(|| {
         format!(
             "{VARIABLE} is not set: this test needs a cluster; set the variable to a kubeconfig with permission \
-             to create namespaces (see tests/README.md)"
+             to create namespaces (see docs/reference/testing.md)"
         )
     })?;
     // Relative paths are relative to the root of the package, not to cargo's working directory.

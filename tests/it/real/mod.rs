@@ -2,7 +2,7 @@
 //!
 //! Each test creates its own namespaces, writes pods with statuses as a kubelet would, and removes them. An API server
 //! without nodes, scheduler or controllers suffices; other objects are not touched. These tests are ignored by default
-//! (see `tests/README.md`). `tests` checks the test helpers, and needs no cluster.
+//! (see `docs/reference/testing.md`). `tests` checks the test helpers, and needs no cluster.
 
 mod access;
 mod changes;

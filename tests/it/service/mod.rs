@@ -1,7 +1,7 @@
 //! The service, over real HTTP, on SQLite and on PostgreSQL.
 //!
 //! Each test is a function of a [`Database`]. `on_sqlite!` runs it on a new SQLite file. `on_both!` runs it also on a
-//! new database of the PostgreSQL server that `SUPERCARGO_TEST_DATABASE` names (`tests/README.md`): tests whose result
+//! new database of the PostgreSQL server that `SUPERCARGO_TEST_DATABASE` names (`docs/reference/testing.md`): tests whose result
 //! depends on SQL, locks or the order of text. All other tests use `on_sqlite!`.
 
 pub(crate) mod environments;
