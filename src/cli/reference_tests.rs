@@ -224,9 +224,9 @@ fn other_commands(options: &[(Vec<String>, OptionRow)]) -> String {
         if inner.is_empty() {
             names.push(path.to_owned());
         }
-        inner.iter().for_each(|inner| {
+        for inner in inner {
             leaves(inner, format!("{path} {}", inner.get_name()).trim(), names);
-        });
+        }
     }
     let mut command = Cli::command();
     command.build();
@@ -345,7 +345,9 @@ fn schema_keys(root: &Value) -> Vec<Key<'_>> {
         for key in keys(root, object) {
             let inner = key.inner;
             all.push(key);
-            inner.into_iter().for_each(|inner| add(root, inner, all));
+            if let Some(inner) = inner {
+                add(root, inner, all);
+            }
         }
     }
     let mut all = Vec::new();
@@ -428,7 +430,9 @@ fn reference() -> String {
 
 fn variables() -> String {
     let mut text = String::new();
-    VARIABLES.iter().for_each(|(name, description)| line(name, description, &mut text));
+    for (name, description) in VARIABLES {
+        line(name, description, &mut text);
+    }
     text
 }
 
@@ -462,13 +466,11 @@ fn described(operation: Operation<'_>) -> &'static str {
     match operation {
         Operation::Report(_) => "report an environment",
         Operation::CreateEnvironment => "create an environment",
-        Operation::ReadEnvironment(_) => "read the settings, the status and the snapshots of an environment",
+        Operation::ReadEnvironment(_) => "read an environment and its snapshots",
         Operation::Attest(_) => "attest in a flow, report its artifacts, begin its trails",
         Operation::CreateFlow => "create a flow, or change its template",
-        Operation::Approve(_) => {
-            "approve artifacts in a flow for an environment, and withdraw approvals of tokens"
-        }
-        Operation::Read => "read everything of the organization, except for the next row",
+        Operation::Approve(_) => "approve in a flow for an environment, and withdraw approvals of tokens",
+        Operation::Read => "read everything else, except for the next row",
         Operation::ReadAudit => "read the audit log, the log, access reviews and the list of tokens",
         Operation::Administer => {
             "change policies, allow-lists, tags and tokens, close repositories, test an action"

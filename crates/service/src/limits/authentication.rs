@@ -25,7 +25,7 @@ pub(crate) struct AuthenticationLimiter {
 }
 
 /// Sign-ins of limited addresses that are completed at the same time.
-const LIMITED_SIGN_INS: usize = 8;
+pub(super) const LIMITED_SIGN_INS: usize = 8;
 
 impl AuthenticationLimiter {
     pub(crate) fn new(limits: &Limits) -> Self {

@@ -168,6 +168,7 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::task::unconstrained;
 
+    use super::authentication::LIMITED_SIGN_INS;
     use super::connections::ConnectionShare;
     use super::*;
     use crate::http::body::MEMORY_TIMEOUT;
@@ -184,77 +185,75 @@ mod tests {
         let mebibytes = |bytes: u64| format!("{} MiB", bytes >> 20);
         let memory = |kibibytes: u32| {
             let [one, all] = [Budget::max_per_organization(kibibytes), u64::from(kibibytes) * 1024];
-            format!("{} | {} | {} s", mebibytes(one), mebibytes(all), MEMORY_TIMEOUT.as_secs())
+            let wait = MEMORY_TIMEOUT.as_secs();
+            format!("{} | {} | 503 after {wait} s", mebibytes(one), mebibytes(all))
         };
         let (inbound, outbound) = (memory(limits.inbound_kibibytes), memory(limits.outbound_kibibytes));
         let Pace { grace, bytes_per_second } = limits.pace;
         let permit = limits.permit_timeout.as_secs();
         let (connection, lock) = (timeouts.connection.as_secs(), timeouts.lock.as_secs());
-        let pooled = format!("{pool} | {permit} s, then {connection} s for a connection | 503");
+        let pooled = format!("{pool} | 503 after up to {} s", permit + connection);
         let (sending, day) = (limits.delivery.max_targets, CREATED_WITHIN.as_secs() / 3600);
-        let per_day = |max: u32| format!("{max} per token in {day} h | | none | 429; nothing is recorded");
+        let per_day = |max: u32| format!("{max} per token in {day} h | | 429");
         vec![
             format!(
-                "connections | {} per address or IPv6 /64 network | {} | until one is idle | the one that is idle longest is closed; if none of an address with half is idle, the new one",
+                "connections | {} per address or IPv6 /64 network | {} | the longest idle one is closed, or else the new one",
                 bounds.connections / 2,
                 bounds.connections
             ),
             format!(
-                "a handshake, headers, an idle connection, a client that does not read | {} s | | | closed",
+                "handshake, headers, idle connection, client that does not read | {} s | | closed",
                 bounds.headers.as_secs()
             ),
             format!(
-                "slow bodies | {} s, then {} KiB per second | | | 408",
+                "slow bodies | {} s, then {} KiB per second | | 408",
                 grace.as_secs(),
                 bytes_per_second / 1024
             ),
             format!(
-                "running requests, including those of disconnected clients | {} | {} | {permit} s; none for its organization | 503",
+                "running requests, also of disconnected clients | {} | {} | 503 at once; for the total, after {permit} s",
                 limits.requests_per_organization(),
                 limits.requests
             ),
             format!(
-                "memory for reports and attestations until they are recorded | {inbound} | 503; 413 if one needs more than its organization gets"
+                "memory of unrecorded reports and attestations | {inbound}; 413 if one needs more than its organization gets"
             ),
-            format!("memory for responses over 64 KiB until clients have read them | {outbound} | 503"),
+            format!("memory of unread responses over 64 KiB | {outbound}"),
+            format!("connections to the database for reads and pages | {} | {pooled}", share.reads),
             format!(
-                "database connections for read operations and pages, until their response has its memory | {} | {pooled}",
-                share.reads
-            ),
-            format!(
-                "database connections for tokens and sessions | | {MAX_AUTHENTICATION_CONNECTIONS} | {connection} s | 503"
+                "connections to the database for tokens and sessions | | {MAX_AUTHENTICATION_CONNECTIONS} | 503 after {connection} s"
             ),
             format!(
                 "PostgreSQL: connections for reports, heartbeats and sessions | {} | {pooled}",
                 share.writes
             ),
-            format!("PostgreSQL: attestations; reports of the organization wait for them | 1 | {pooled}"),
+            format!("PostgreSQL: attestations (reports wait for them) | 1 | {pooled}"),
             format!(
-                "SQLite: writes | one report or attestation, one heartbeat | 1 | {permit} s, then {connection} s (heartbeats: {lock} s) | 503"
+                "SQLite: writes | one report or attestation, one heartbeat | 1 | 503 after up to {} s (heartbeats: {} s)",
+                permit + connection,
+                permit + lock
             ),
-            "attachments that are unpacked for a page | | 1 | until one is read | shown later".to_owned(),
+            "bills of materials that are read | | 1 | read later".to_owned(),
+            "attachments that are unpacked for a page | | 1 | shown later".to_owned(),
+            format!("notifications that are being sent | {} | {sending} | sent later", sending / 2),
             format!(
-                "notifications that are being sent | {} | {sending} | until one is sent | sent later",
-                sending / 2
+                "notifications that wait for a target, per environment and trigger | {MAX_WAITING} | | merged into the newest"
             ),
-            format!(
-                "notifications of an environment and trigger that wait for a target | {MAX_WAITING} | | none | merged into the newest"
-            ),
-            format!("new environments, without declared ones | {}", per_day(limits.new_environments)),
+            format!("new undeclared environments | {}", per_day(limits.new_environments)),
             format!("new flows | {}", per_day(limits.new_flows)),
             format!("new trails | {}", per_day(limits.new_trails)),
-            format!("tokens that were created at runtime | {MAX_TOKENS} | | none | 400"),
+            format!("tokens created at runtime | {MAX_TOKENS} | | 400"),
             format!(
-                "sessions of browsers | {} per token or person | | none | the least recently used session ends",
+                "sessions of browsers | {} per token or person | | the least recently used session ends",
                 limits.session.max_per_token
             ),
             format!(
-                "requests without a valid token or session | {} per {} s and address | | none | 429; sessions, and tokens of issuers with an unknown key, are checked one at a time",
+                "requests without a valid token or session | {} per {} s and address | | 429; sessions and tokens with an unknown key are checked one at a time, sign-ins {LIMITED_SIGN_INS} at a time",
                 limits.invalid_tokens,
                 limits.invalid_tokens_within.as_secs()
             ),
             format!(
-                "requests and sign-ins that wait for an issuer | {} per issuer | | {} s for a key | 503",
+                "requests and sign-ins that wait for an issuer | {} per issuer | | 503; a wait for a key ends after {} s",
                 remote_keys::MAX_WAITING,
                 MAX_WAIT.as_secs()
             ),
