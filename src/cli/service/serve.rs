@@ -76,7 +76,8 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 
 const DATABASE: &str = "Database URL: sqlite:FILE, sqlite::memory: or postgres://USER@HOST/DATABASE \
     (default: SUPERCARGO_DATABASE, which may contain a password, or sqlite:supercargo.db)";
-const DATABASE_READ: &str = "URL of a PostgreSQL replica, from which pages are read (default: SUPERCARGO_DATABASE_READ)";
+const DATABASE_READ: &str =
+    "URL of a PostgreSQL replica, from which pages are read (default: SUPERCARGO_DATABASE_READ)";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -491,7 +491,7 @@ async fn example_file_is_valid() {
     std::fs::write(folder.path().join("sso.secret"), ADMIN).unwrap();
     assert!(Service::start(setup(&database, folder.path(), &Options::default())).await.is_ok());
     assert_eq!(
-        database.rows("SELECT content FROM targets ORDER BY action").await[1..],
+        database.rows("SELECT content FROM targets ORDER BY action").await[..1],
         [r#"{"webhook":"https://hooks.example.com"}"#]
     );
     assert_eq!(
