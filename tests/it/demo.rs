@@ -89,6 +89,12 @@ fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
         "shop/Deployment web",
         "org.apache.logging.log4j:log4j-core",
         "have no bill of materials",
+        "13. Stop an image that another builder built",
+        "→ attested slsa-provenance in web/c07d3b5: slsa-provenance signed by builds",
+        "→ attested slsa-provenance in web/laptop: slsa-provenance signed by builds",
+        "web:1.5.0 is compliant: slsa-provenance signed by builds",
+        "web:1.6.0 is not compliant: slsa-provenance",
+        "https://laptop.example.com/kim",
         "folder is removed",
     ] {
         let found = rest.find(heading).unwrap_or_else(|| panic!("{heading:?} is not in: {rest}"));

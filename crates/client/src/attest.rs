@@ -1,4 +1,4 @@
-//! Operation 5: attest JUnit test results; and bills of materials.
+//! Operation 5: attest JUnit test results; and bills of materials and signed evidence.
 
 use bytes::Bytes;
 use http::Method;
@@ -75,6 +75,23 @@ impl Client {
     ) -> Result<BillReceipt, Error> {
         let Success { bill, warning, .. } = self.attest("sbom", key, flow, trail, data, Some(file)).await?;
         Ok(BillReceipt { bill, warning })
+    }
+
+    /// POSTs signed evidence in the same way: `…/trail/{trail_name}/bundle`, an extension of the interface. Returns what the
+    /// service verified.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::attest_junit`].
+    pub async fn attest_bundle(
+        &self,
+        key: &IdempotencyKey,
+        flow: &FlowName,
+        trail: &TrailName,
+        data: String,
+        file: Attachment,
+    ) -> Result<Option<String>, Error> {
+        self.attest("bundle", key, flow, trail, data, Some(file)).await.map(|success| success.signed)
     }
 
     async fn attest(

@@ -41,6 +41,8 @@ pub(super) struct Success {
     /// What the service read of a bill of materials, and why it read nothing.
     pub(super) bill: Option<String>,
     pub(super) warning: Option<String>,
+    /// What the service verified of signed evidence.
+    pub(super) signed: Option<String>,
 }
 
 /// The headers of a response, and its body up to a limit.
@@ -112,7 +114,9 @@ impl Response {
                 let header = |name| self.header(token, &HeaderName::from_static(name));
                 let (bill, warning) =
                     (header("x-supercargo-bill-of-materials"), header("x-supercargo-warning"));
-                Ok(Success { status, body, bill, warning })
+                let name = HeaderName::from_static("x-supercargo-signed-evidence");
+                let signed = self.long_header(token, &name, MAX_MESSAGE_CHARS);
+                Ok(Success { status, body, bill, warning, signed })
             }
             (class, _)
                 if matches!(class, StatusClass::Success | StatusClass::Foreign)
@@ -188,8 +192,12 @@ impl Response {
     }
 
     fn header(&self, token: &Token, name: &HeaderName) -> Option<String> {
+        self.long_header(token, name, MAX_EXCERPT_CHARS)
+    }
+
+    fn long_header(&self, token: &Token, name: &HeaderName, max_chars: usize) -> Option<String> {
         let value = self.head.headers().get(name)?;
-        Some(sanitize(token, &String::from_utf8_lossy(value.as_bytes()), MAX_EXCERPT_CHARS))
+        Some(sanitize(token, &String::from_utf8_lossy(value.as_bytes()), max_chars))
     }
 
     fn text(&self, token: &Token) -> String {

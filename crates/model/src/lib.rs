@@ -21,6 +21,7 @@ pub mod reason;
 pub mod reporter;
 mod repository;
 pub mod retry;
+mod signed_evidence;
 mod snapshot_expression;
 mod text;
 mod timestamp;
@@ -41,8 +42,9 @@ pub use artifact::reported_artifact::ReportedArtifact;
 pub use artifact::{Artifact, ArtifactView, OwnerReference, Workload, namespace_order};
 pub use artifact::{image_id, owner};
 pub use attestation::{
-    AttestationFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields, JunitResult,
-    PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType, unknown_fields,
+    AttestationFields, BundleFields, CustomFields, GenericFields, JiraFields, JunitAttestation, JunitFields,
+    JunitResult, PullRequestFields, SentAttestation, SnykFields, SonarFields, SystemFields, SystemType,
+    unknown_fields,
 };
 pub use page::{InvalidPage, Page, Pagination};
 pub use policy::{PolicySummary, PolicyVersionSummary};
@@ -52,6 +54,7 @@ pub use repository::remote::{decoded_name, repository_page, repository_path, web
 pub use repository::{
     AmbiguousRepository, KnownRepository, RepositoryInfo, RepositoryMatch, commit_url, match_repository,
 };
+pub use signed_evidence::{EvidenceKind, SignedEvidence, claimed_kind};
 pub use snapshot_expression::{EnvironmentSnapshot, InvalidExpression, PointInTime, SnapshotExpression};
 pub use text::name::{
     EnvironmentName, FlowName, InvalidName, NamespaceName, OrganizationName, PolicyName, RepositoryName,

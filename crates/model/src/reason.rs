@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
+use crate::{Timestamp, words};
 
 /// A reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -113,6 +113,18 @@ pub enum Code {
         /// The maximum.
         max_skipped: u32,
     },
+    /// The latest attestation has no verified signature.
+    NotSigned,
+    /// The latest attestation is signed, but not as required.
+    UnexpectedEvidence {
+        /// What differs.
+        part: EvidencePart,
+        /// What was signed; none if nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        found: Option<String>,
+        /// What the rule requires.
+        expected: String,
+    },
     /// Too few persons approved the artifact.
     MissingApproval {
         /// Their number.
@@ -171,6 +183,19 @@ pub enum Code {
         /// The maximum, in percent.
         max_drop: u32,
     },
+}
+
+words! {
+    /// A part of signed evidence.
+    #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema, utoipa::ToSchema))]
+    EvidencePart {
+        /// Who signed it.
+        Signer "signer",
+        /// What built the artifact.
+        Builder "builder",
+        /// The repository that it was built from.
+        Source "source",
+    }
 }
 
 impl Code {
@@ -248,6 +273,19 @@ impl Reason {
             Code::TooManySkippedTests { skipped, max_skipped } => format!(
                 "{} has too many skipped tests: {skipped}, expected at most {max_skipped}{}",
                 attestation(),
+                control()
+            ),
+            Code::NotSigned => format!("{} is not signed{}", attestation(), control()),
+            Code::UnexpectedEvidence { part: EvidencePart::Signer, found, expected } => format!(
+                "{} is signed by {}, expected {expected}{}",
+                attestation(),
+                found.as_deref().unwrap_or("nobody"),
+                control()
+            ),
+            Code::UnexpectedEvidence { part, found, expected } => format!(
+                "{} names {}, expected {expected}{}",
+                attestation(),
+                found.as_ref().map_or_else(|| format!("no {part}"), |found| format!("the {part} {found}")),
                 control()
             ),
             Code::MissingApproval { approved, count, not_author } => {

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::verdict;
 use model::{
-    CustomFields, GenericFields, JiraFields, JunitFields, JunitResult, PullRequestFields, SnykFields,
-    SonarFields, SystemFields, SystemType,
+    BundleFields, CustomFields, EvidenceKind, GenericFields, JiraFields, JunitFields, JunitResult,
+    PullRequestFields, SnykFields, SonarFields, SystemFields, SystemType,
 };
 
 /// The fields of one type of attestation.
@@ -56,6 +56,20 @@ impl AttestationType for GenericFields {
 
     fn verdict(&self) -> Option<bool> {
         Some(self.is_compliant)
+    }
+}
+
+impl AttestationType for BundleFields {
+    const NAMES: &'static [&'static str] = &[];
+    const HAS_COLUMNS: bool = true;
+
+    /// Until its statement is read.
+    fn name(&self) -> String {
+        EvidenceKind::Statement.to_string()
+    }
+
+    fn verdict(&self) -> Option<bool> {
+        None
     }
 }
 

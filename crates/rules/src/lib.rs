@@ -18,5 +18,6 @@ pub mod policy;
 pub mod rate_limit;
 pub mod session;
 pub mod snapshot;
+pub mod trust;
 pub mod validity;
 pub mod verdict;

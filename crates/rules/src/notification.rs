@@ -280,6 +280,8 @@ impl Content {
             Code::ExpiredAttestation { .. } => format!("has outdated {}", attestation()),
             Code::TooFewTests { .. } => format!("has too few tests in {}", attestation()),
             Code::TooManySkippedTests { .. } => format!("has too many skipped tests in {}", attestation()),
+            Code::NotSigned => format!("has unsigned {}", attestation()),
+            Code::UnexpectedEvidence { part, .. } => format!("has {} of another {part}", attestation()),
             Code::MissingApproval { .. } | Code::UnknownAuthor { .. } => "is not approved".to_owned(),
             Code::NonCompliantInTrail => "has a non-compliant trail".to_owned(),
             _ => "is non-compliant".to_owned(),

@@ -197,7 +197,7 @@ impl Pattern {
         self.matches(without_tag(image))
     }
 
-    fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
         let Some(end) = parts.next_back() else { return rest.is_empty() };

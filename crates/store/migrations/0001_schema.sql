@@ -98,6 +98,17 @@ CREATE TABLE issuers (
 
 CREATE INDEX issuers_open ON issuers (organization, url) WHERE closed_at IS NULL;
 
+-- Signers of evidence that the bootstrap file declares. A changed entry gets a new row.
+CREATE TABLE trusted_signers (
+    organization TEXT NOT NULL REFERENCES organizations (name),
+    id UUID NOT NULL,
+    -- JSON: name, root, keys and identities.
+    content TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    closed_at BIGINT,
+    PRIMARY KEY (organization, id)
+);
+
 -- Which replica does a task of the maintenance.
 CREATE TABLE leases (
     task TEXT NOT NULL PRIMARY KEY,
@@ -612,6 +623,8 @@ CREATE TABLE attestations (
     -- JSON: the commit, and the repository as it was sent.
     git_commit_info TEXT,
     repo_info TEXT,
+    -- JSON: who signed it, and what that says of builder and source.
+    signed_evidence TEXT,
     repository UUID,
     attachment BYTEA,
     attachment_name TEXT,

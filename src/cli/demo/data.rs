@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Deserializer, de};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::error::{DemoError, Result};
 use model::Fingerprint;
+use model::envelope::STATEMENT_V1;
 
 /// Organization in the bootstrap file.
 pub(super) const ORGANIZATION: &str = "acme";
@@ -171,6 +172,41 @@ impl Approval {
 pub(super) fn bootstrap(approvals: &[String]) -> String {
     let heading = if approvals.is_empty() { "" } else { "        approvals:\n" };
     format!("{BOOTSTRAP}{heading}{}generation: {}\n", approvals.concat(), approvals.len() + 1)
+}
+
+/// A version of the web image, and how it was built.
+pub(super) struct Build {
+    pub(super) version: &'static str,
+    builder: &'static str,
+    commit: &'static str,
+}
+
+pub(super) const BUILDS: [Build; 2] = [
+    Build {
+        version: "1.5.0",
+        builder: "https://ci.example.com/acme/web/build.yaml",
+        commit: "c07d3b58f2e94a6170bd5c8e3f9a1264d7b0e5c9",
+    },
+    Build {
+        version: "1.6.0",
+        builder: "https://laptop.example.com/kim",
+        commit: "9d1e4a7b03c65f28d0b7e9a41c3f6852e7d09b14",
+    },
+];
+
+/// The in-toto statement about a build.
+pub(super) fn provenance(image: &Image, Build { version, builder, commit }: &Build) -> Value {
+    let source = format!("git+https://github.com/{ORGANIZATION}/{}", image.name);
+    let dependency = json!({"uri": source, "digest": {"gitCommit": commit}});
+    json!({
+        "_type": STATEMENT_V1,
+        "subject": [{"name": image.reference(version), "digest": {"sha256": image.digest(version)}}],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {"resolvedDependencies": [dependency]},
+            "runDetails": {"builder": {"id": builder}},
+        },
+    })
 }
 
 /// JUnit XML: passing tests in four suites, and a suite for each class with failures.

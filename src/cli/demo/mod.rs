@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::exit::Failure;
+use model::envelope::STATEMENT;
 use runtime::listener::Bounds;
 use runtime::{signals, signing};
 use service::random::random;
@@ -85,6 +86,16 @@ impl Demo {
         files.write(files::SIGNING_KEY, &private_key)?;
         files.write("signing.pub", &public_key)?;
         files.write("web-1.5.0.cdx.json", data::BILL_OF_WEB)?;
+        let web = data.image("web")?;
+        let mut gated = Vec::new();
+        let key = signing::SigningKey::read(&files.path(files::SIGNING_KEY))?;
+        for build in &data::BUILDS {
+            let statement = data::provenance(web, build).to_string();
+            let envelope = key.sign_envelope(STATEMENT, statement.as_bytes())?;
+            files.write(&format!("web-{}.intoto.json", build.version), &serde_json::to_string(&envelope)?)?;
+            gated.push(web.digest(build.version));
+        }
+        let [ci, laptop] = data::BUILDS.map(|build| web.digest(build.version).to_string());
         pods::write(&data, &files)?;
         for Attest { image, version, tests, failures, .. } in &data.results {
             files.write(&format!("{image}-{version}.xml"), &junit_xml(image, *tests, failures))?;
@@ -109,6 +120,8 @@ impl Demo {
             ("folder", files.folder().display().to_string()),
             ("token", screen::quoted(&token_file.display().to_string())),
             ("database", files.database()),
+            ("ci_digest", ci),
+            ("laptop_digest", laptop),
             ("base_url", format!("http://{address}")),
             ("admin", admin.to_string()),
             ("link", link),
@@ -117,7 +130,8 @@ impl Demo {
         ];
         let story = async {
             let (screen, runner, history) = (&mut screen, &runner, history.as_mut());
-            let mut story = Story { screen, runner, history, notifications, values, shown: Vec::new() };
+            let mut story =
+                Story { screen, runner, history, notifications, values, gated, shown: Vec::new() };
             story.play(story::STEPS).await?;
             if self.keep {
                 story.play(story::HINTS).await?;

@@ -19,9 +19,13 @@ use super::screen::{Screen, quoted};
 use crate::cli::exit::Failure;
 use crate::cli::output::{Cell, details, state};
 use crate::cli::read::Format::{Commit, Digest, State, Text};
-use crate::cli::read::{Column, PACKAGES, coverage, items, organization, row, table};
+use crate::cli::read::{
+    Column, PACKAGES, at, coverage, evidence_lines, finding, items, organization, row, table,
+};
 use client::EmbeddedArtifact;
 use model::escape::Escaped;
+use model::image_id::short_name;
+use model::reason::refusal;
 use model::{Fingerprint, Page};
 use rules::notification::{Content, DISPLAYED_DIGITS};
 
@@ -39,6 +43,9 @@ const EXPORTS: [&str; 3] = [
 /// The package that the last step searches, which the bill of materials of the web image contains.
 const PACKAGE: &str = "log4j-core";
 const VERSIONS: &str = "<2.17.1";
+
+/// The policy that the gate checks.
+const POLICY: &str = "built-by-ci";
 
 /// The repositories of the images that the cluster runs and the steps attest.
 const REPOSITORIES: [&str; 3] = ["web", "cart", "api"];
@@ -79,6 +86,8 @@ pub(super) struct Story<'a> {
     pub(super) notifications: mpsc::Receiver<Content>,
     /// The values of the scripts' variables.
     pub(super) values: Vec<(&'static str, String)>,
+    /// The digests that the gate is asked about.
+    pub(super) gated: Vec<Fingerprint>,
     /// Running artifacts as last printed.
     pub(super) shown: Vec<ArtifactRow>,
 }
@@ -134,6 +143,14 @@ impl Story<'_> {
                     let found: Value = self.runner.client.get(&search).await.map_err(Failure::from)?;
                     self.screen.table(&table(PACKAGES, items(&found, "/data")))?;
                     self.screen.result(coverage(&found))?;
+                }
+                ("=", "gate") => {
+                    for digest in &self.gated {
+                        let path = ["asserts", "fingerprint", &digest.to_string()];
+                        let gate = organization(&path).with("policy_name", [POLICY]);
+                        let answer: Value = self.runner.client.get(&gate).await.map_err(Failure::from)?;
+                        self.screen.result(judgment(&answer))?;
+                    }
                 }
                 ("=", "notification") => {
                     let next = timeout(NOTIFICATION_TIMEOUT, self.notifications.recv()).await.ok().flatten();
@@ -246,6 +263,18 @@ impl Story<'_> {
             |text: String, (name, value): &(&str, String)| text.replace(&format!("${{{name}}}"), value);
         self.values.iter().fold(text.to_owned(), fill)
     }
+}
+
+/// Whether an artifact may run, as the gate says it.
+fn judgment(answer: &Value) -> String {
+    let name = short_name(at(answer, "/artifact_name").as_str().unwrap_or_default());
+    if at(answer, "/compliant") == true {
+        let evidence: Vec<_> = evidence_lines(answer).collect();
+        return format!("{name} is compliant: {}", evidence.join(", "));
+    }
+    let policies = items(answer, "/policy_evaluations");
+    let findings: Vec<_> = policies.flat_map(|policy| items(policy, "/reasons")).map(finding).collect();
+    refusal(name, None, &findings)
 }
 
 fn set(row: &mut Value, key: &str, text: &str) {

@@ -4,12 +4,12 @@
 
 use clap::{Args, Subcommand};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::access_review;
 use super::actions::ACTION;
 use super::approvals::APPROVAL;
-use super::columns::Format::{Ago, Compliant, Custom, Passes, Text};
+use super::columns::Format::{Ago, Compliant, Custom, Lines, Passes, Text};
 use super::columns::{Column, Data, Objects, at, environment_state, fields, table};
 use super::common::{Common, environment};
 use super::digests;
@@ -20,11 +20,12 @@ use super::snapshot::{self, Shown};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::DigestPrefix;
-use crate::cli::output::{UNKNOWN, state};
+use crate::cli::output::{Cell, UNKNOWN, state};
 use crate::cli::values::integer;
 use client::{Operation, Parsed, Resource};
 use model::{
-    EnvironmentName, EnvironmentSnapshot, FlowName, PolicyName, Provider, RepositoryName, TrailName,
+    EnvironmentName, EnvironmentSnapshot, FlowName, PolicyName, Provider, RepositoryName, SignedEvidence,
+    TrailName,
 };
 
 #[derive(Debug, Args)]
@@ -210,6 +211,7 @@ const ATTESTATION: &[Column] = &[
     Column::new("trail", "/trail_name", Text),
     Column::new("artifact", "/artifact_fingerprint", Text),
     Column::new("commit", "/git_commit_info/sha1", Text),
+    Column::new("signature", "/signed_evidence", Lines(evidence)),
     Column::new("description", "/description", Text),
     Column::new("by", "/reported_by", Text),
     Column::new("received", "/created_at", Ago),
@@ -227,6 +229,12 @@ const POLICY: &[Column] = &[
     Column::new("by", "/latest/created_by", Text),
     Column::new("comment", "/latest/comment", Text),
 ];
+
+/// Who signed it, and what that says of builder and source.
+fn evidence(signed: &Value) -> Cell {
+    let signed = SignedEvidence::deserialize(signed).ok();
+    Cell::maybe(signed.map(|signed| signed.to_string()))
+}
 
 #[derive(Debug, Deserialize)]
 struct History {

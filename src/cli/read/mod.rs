@@ -33,5 +33,5 @@ pub(crate) use self::list::List;
 pub(crate) use self::live::row;
 #[cfg(feature = "service")]
 pub(crate) use self::packages::{PACKAGES, coverage};
-pub(crate) use self::search::Search;
+pub(crate) use self::search::{Search, conflict_line, evidence_lines};
 pub(crate) use self::statement::{Export, Verify};

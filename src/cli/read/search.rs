@@ -1,6 +1,7 @@
 //! `supercargo search`.
 
 use clap::Args;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::columns::Format::{Ago, Commit, Digest, State, Text};
@@ -11,6 +12,7 @@ use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use client::{Operation, Parsed, Resource};
 use model::escape::Escaped;
+use model::{SignedEvidence, pluralize};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -65,11 +67,32 @@ pub(super) async fn search(
     let operation = Operation::new(about, &["search", "sha", digits]);
     let Parsed { value, raw: found }: Parsed<Artifacts> = common.read(service, &operation).await?;
     common.output.print(&found, || table(FOUND, &value.artifacts.0))?;
+    for artifact in &value.artifacts.0 {
+        evidence_lines(artifact).for_each(|line| tracing::info!("{}", Escaped(&line)));
+        if let Some(line) = conflict_line(artifact) {
+            tracing::warn!("{line}");
+        }
+    }
     let has_more = ["/resolved_to/fingerprints/has_more", "/resolved_to/commits/has_more"];
     if has_more.iter().any(|pointer| at(&found, pointer) == true) {
         tracing::warn!("more artifacts match: enter more digits");
     }
     Ok(())
+}
+
+/// Who signed evidence for an artifact, and what that says: `slsa-provenance signed by …`.
+pub(crate) fn evidence_lines(artifact: &Value) -> impl Iterator<Item = String> {
+    items(artifact, "/signed_evidence").filter_map(|signed| {
+        let name = at(signed, "/attestation_name").as_str()?;
+        let evidence = SignedEvidence::deserialize(signed).ok()?;
+        Some(format!("{name} {evidence}"))
+    })
+}
+
+/// Says that flows named other origins.
+pub(crate) fn conflict_line(artifact: &Value) -> Option<String> {
+    let number = at(artifact, "/conflicting_origins").as_u64().filter(|number| *number > 0)?;
+    Some(format!("its origin is in conflict with {}", pluralize(number, "other claim")))
 }
 
 impl Search {

@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use self::junit::{JunitFields, JunitResult};
 pub use self::own_fields::{
-    CustomFields, GenericFields, JiraFields, PullRequestFields, SnykFields, SonarFields, SystemFields,
-    SystemType,
+    BundleFields, CustomFields, GenericFields, JiraFields, PullRequestFields, SnykFields, SonarFields,
+    SystemFields, SystemType,
 };
 use super::{
     AnyJson, Fingerprint, FreeForm, GitCommit, RepositoryInfo, ShortText, Text, UnknownFields, UrlText,

@@ -16,6 +16,11 @@ pub struct GenericFields {
     pub is_compliant: bool,
 }
 
+/// Signed evidence, all of which is in the file.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BundleFields {}
+
 /// Data of a type that an organization defines.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -96,6 +96,9 @@ words! {
         /// An issuer of tokens, with its rules.
         Issuer "issuer",
         IssuerEnd "issuer-end",
+        /// A signer whose evidence counts.
+        Trust "trust",
+        TrustEnd "trust-end",
         /// The retention of an organization, which explains removals.
         Retention "retention",
         RetentionEnd "retention-end",
@@ -135,6 +138,7 @@ impl Kind {
             | Self::Ownership
             | Self::Token
             | Self::Issuer
+            | Self::Trust
             | Self::Retention
             | Self::Repository
             | Self::Trail => Some("created_at"),
@@ -146,6 +150,7 @@ impl Kind {
             | Self::OwnershipEnd
             | Self::TokenEnd
             | Self::IssuerEnd
+            | Self::TrustEnd
             | Self::RetentionEnd => Some("closed_at"),
         }
     }

@@ -162,6 +162,7 @@ fn status_expires_with_the_first_entry_or_attestation_that_a_running_artifact_re
         created_at: at(2),
         tests: 0,
         skipped: 0,
+        signed: None,
         trail: None,
     };
     flow.attestations.insert("unit".to_owned(), latest);

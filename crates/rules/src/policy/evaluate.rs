@@ -208,6 +208,7 @@ impl AttestationRule {
         let (tests, skipped) = (latest.tests, latest.skipped);
         let code = match (end, self.min_tests, self.max_skipped) {
             _ if self.must_be_compliant && !latest.passes => Code::NonCompliantAttestation,
+            _ if let Some(differing) = self.differing(latest.signed.as_ref()) => differing,
             (Some(since), ..) if since <= now => Code::ExpiredAttestation { since },
             (_, Some(min_tests), _) if tests < min_tests => Code::TooFewTests { tests, min_tests },
             (_, _, Some(max_skipped)) if skipped > max_skipped => {

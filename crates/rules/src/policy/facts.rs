@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::authorship::Authorship;
 use crate::ownership::Pattern;
 use model::reason::{Code, Reason};
-use model::{EnvironmentName, Fingerprint, ListedManifest, Timestamp};
+use model::{EnvironmentName, Fingerprint, ListedManifest, SignedEvidence, Timestamp};
 
 /// An artifact in an environment, with its evidence.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +140,8 @@ pub struct AttestationEvidence {
     pub tests: u32,
     /// Number of skipped tests; 0 unless a policy limits the number of tests.
     pub skipped: u32,
+    /// Who signed it; only if a policy needs it.
+    pub signed: Option<SignedEvidence>,
     /// Its trail; only if a policy needs it.
     pub trail: Option<TrailEvidence>,
 }

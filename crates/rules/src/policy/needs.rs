@@ -14,6 +14,8 @@ pub struct Needs<'a> {
     pub trails: bool,
     /// The numbers of tests of attestations with these flows (`None`: any) and names (`None`: any).
     pub test_counts: BTreeSet<(Option<&'a str>, Option<&'a str>)>,
+    /// The signatures of attestations with these flows and names, each `None` for any.
+    pub signatures: BTreeSet<(Option<&'a str>, Option<&'a str>)>,
     pub approvals: bool,
     pub authors: bool,
     /// The namespaces in which artifacts run.
@@ -80,6 +82,9 @@ impl<'a> Needs<'a> {
         if rule.min_tests.is_some() || rule.max_skipped.is_some() {
             self.test_counts.insert((flow, name));
         }
+        if rule.is_signed() {
+            self.signatures.insert((flow, name));
+        }
         match (&mut self.latest, flow, name) {
             (LatestNeeded::Of { flows, names }, Some(flow), Some(name)) => {
                 flows.insert(flow);
@@ -93,7 +98,17 @@ impl<'a> Needs<'a> {
     /// Whether the numbers of tests of this attestation are needed.
     #[must_use]
     pub fn counts_tests(&self, flow: &str, name: &str) -> bool {
-        let any = |own: Option<&str>, given: &str| own.is_none_or(|own| own == given);
-        self.test_counts.iter().any(|(of, named)| any(*of, flow) && any(*named, name))
+        contains(&self.test_counts, flow, name)
     }
+
+    /// Whether the signature of this attestation is needed.
+    #[must_use]
+    pub fn reads_signature(&self, flow: &str, name: &str) -> bool {
+        contains(&self.signatures, flow, name)
+    }
+}
+
+fn contains(needed: &BTreeSet<(Option<&str>, Option<&str>)>, flow: &str, name: &str) -> bool {
+    let any = |own: Option<&str>, given: &str| own.is_none_or(|own| own == given);
+    needed.iter().any(|(of, named)| any(*of, flow) && any(*named, name))
 }

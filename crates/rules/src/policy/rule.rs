@@ -6,16 +6,16 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::expression::{self, Condition};
+use crate::trust::{OwnerPattern, SignerRule};
 use model::escape::Escaped;
-use model::reason;
-use model::{FlowName, ShortText};
+use model::reason::{self, Code, EvidencePart};
+use model::{EvidenceKind, FlowName, ShortText, SignedEvidence};
 
 /// Matches any name or type of an attestation.
 pub(super) const ANY: &str = "*";
 
 /// The types of attestations without a name of their own.
-const TYPES: [&str; 9] =
-    ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "sbom", ANY];
+const TYPES: [&str; 7] = ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision"];
 
 /// The units of an age in seconds, the longest first.
 const UNITS: [(char, u64); 5] = [('w', 7 * 86_400), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
@@ -109,6 +109,15 @@ pub struct AttestationRule {
     pub min_tests: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_skipped: Option<u32>,
+    /// Who must have signed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<SignerRule>,
+    /// What must have built the artifact, as signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builder: Option<OwnerPattern>,
+    /// The repository that it must have been built from, as signed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<OwnerPattern>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -200,15 +209,47 @@ impl AttestationRule {
         }
         ShortText::new(self.name.as_str()).map_err(|error| format!("name: {error}"))?;
         let is_custom = self.kind.strip_prefix(CUSTOM).is_some_and(|name| ShortText::new(name).is_ok());
-        if !is_custom && !TYPES.contains(&self.kind.as_str()) {
-            let (types, kind) = (TYPES.join(", "), Escaped(&self.kind));
+        let types = TYPES.into_iter().chain(EvidenceKind::ALL.map(EvidenceKind::as_str));
+        let types: Vec<_> = types.chain([ANY]).collect();
+        if !is_custom && !types.contains(&self.kind.as_str()) {
+            let (types, kind) = (types.join(", "), Escaped(&self.kind));
             return Err(format!("unknown type \"{kind}\": expected {types} or {CUSTOM}NAME"));
         }
         if self.condition.is_some() && self.when.is_some() {
             return Err("expected at most one of if and when".to_owned());
         }
+        if self.signer.as_ref().is_some_and(SignerRule::is_empty) {
+            return Err("signer: expected at least one of trust, issuer and subject".to_owned());
+        }
         self.condition = self.condition.or(self.when.take());
         Ok(self)
+    }
+
+    /// Whether it requires a signature.
+    pub(super) fn is_signed(&self) -> bool {
+        self.signer.is_some() || self.builder.is_some() || self.source.is_some()
+    }
+
+    /// The part of signed evidence that is not as required.
+    pub(super) fn differing(&self, found: Option<&SignedEvidence>) -> Option<Code> {
+        if !self.is_signed() {
+            return None;
+        }
+        let Some(found) = found else { return Some(Code::NotSigned) };
+        let code = |part, found: Option<&str>, expected: String| {
+            Some(Code::UnexpectedEvidence { part, found: found.map(str::to_owned), expected })
+        };
+        if let Some(signer) = self.signer.as_ref().filter(|signer| !signer.matches(found)) {
+            return code(EvidencePart::Signer, Some(&found.signed_by()), signer.to_string());
+        }
+        let named =
+            |wanted: &OwnerPattern, found: Option<&str>| found.is_some_and(|found| wanted.matches(found));
+        let (builder, source) = (found.builder.as_deref(), found.source.as_deref());
+        if let Some(wanted) = self.builder.as_ref().filter(|wanted| !named(wanted, builder)) {
+            return code(EvidencePart::Builder, builder, wanted.to_string());
+        }
+        let source_differs = self.source.as_ref().filter(|wanted| !named(wanted, source));
+        source_differs.and_then(|wanted| code(EvidencePart::Source, source, wanted.to_string()))
     }
 
     /// Whether it is about attestations of this name and type.
@@ -283,6 +324,15 @@ impl AttestationRule {
         }
         if let Some(max) = self.max_skipped {
             write!(f, ", have at most {max} skipped tests")?;
+        }
+        if let Some(signer) = &self.signer {
+            write!(f, ", be signed by {signer}")?;
+        }
+        if let Some(builder) = &self.builder {
+            write!(f, ", name the builder {builder}")?;
+        }
+        if let Some(source) = &self.source {
+            write!(f, ", name the source {source}")?;
         }
         if let Some(condition) = &self.condition {
             write!(f, ", if {}", condition.text())?;

@@ -90,6 +90,8 @@ async fn latest(
             | Code::ExpiredAttestation { .. }
             | Code::TooFewTests { .. }
             | Code::TooManySkippedTests { .. }
+            | Code::NotSigned
+            | Code::UnexpectedEvidence { .. }
     );
     let (Some(flow), Some(name), true) = (&reason.flow_name, &reason.attestation_name, is_about_one) else {
         return Ok(None);

@@ -233,6 +233,7 @@ mod tests {
                 permit + connection,
                 permit + lock
             ),
+            "signed evidence that is verified | | 2 | verified later".to_owned(),
             "bills of materials that are read | | 1 | read later".to_owned(),
             "attachments that are unpacked for a page | | 1 | shown later".to_owned(),
             format!("notifications that are being sent | {} | {sending} | sent later", sending / 2),

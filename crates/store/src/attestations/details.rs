@@ -10,7 +10,7 @@ use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::rows::Id;
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
 use crate::{Error, Transaction};
-use model::{Fingerprint, FreeForm, JunitResult, Timestamp, TrailCommit};
+use model::{Fingerprint, FreeForm, JunitResult, SignedEvidence, Timestamp, TrailCommit};
 
 /// An attestation with all of its fields.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
@@ -42,6 +42,9 @@ pub struct AttestationDetails {
     #[sqlx(try_from = "Json<Box<RawValue>>")]
     #[schema(value_type = FreeForm)]
     pub other_fields: Box<RawValue>,
+    /// Who signed it, and what that says of builder and source; null unless the service verified a signature.
+    #[sqlx(try_from = "Json<Option<SignedEvidence>>")]
+    pub signed_evidence: Option<SignedEvidence>,
     /// URLs by name.
     pub external_urls: FreeForm,
     /// The attached file.
@@ -89,7 +92,7 @@ macro_rules! select_details {
             "SELECT ",
             columns!(),
             ", a.flow AS flow_name, t.name AS trail_name, a.targets AS target_artifacts, a.git_commit_info,
-                    a.results AS junit_results, a.other_fields, a.external_urls,
+                    a.results AS junit_results, a.other_fields, a.signed_evidence, a.external_urls,
                     a.superseded_by IS NOT NULL AS is_superseded, a.overrides AS overridden_attestation_id,
                     a.attachment, a.attachment_name,
                     COALESCE(CAST(length(x.content) AS BIGINT), r.size) AS attachment_size,

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Serialize;
 use sqlx::types::Uuid;
 
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, fetch_scalar};
 use crate::{Error, Transaction};
-use model::{Fingerprint, GitCommit, JunitResult, Timestamp};
+use model::{Fingerprint, GitCommit, JunitResult, SignedEvidence, Timestamp};
 
 /// An attestation in a list.
 #[derive(Debug, Clone, sqlx::FromRow)]
@@ -34,6 +35,47 @@ pub struct AttestationSummary {
     pub targets: Vec<String>,
     /// The artifact that it is about; the first of several.
     pub artifact: Option<Fingerprint>,
+}
+
+/// Signed evidence for an artifact: the latest attestation of its flow and name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, utoipa::ToSchema)]
+pub struct SignedAttestation {
+    pub flow_name: String,
+    pub attestation_name: String,
+    pub attestation_type: String,
+    /// Who signed it, and what that says of builder and source.
+    #[serde(flatten)]
+    pub evidence: SignedEvidence,
+}
+
+#[derive(sqlx::FromRow)]
+struct SignedRow {
+    flow: String,
+    name: String,
+    kind: String,
+    signed_evidence: Json<SignedEvidence>,
+}
+
+/// The signed evidence for artifacts by flow and name.
+pub async fn signed(
+    transaction: &mut Transaction,
+    organization: &str,
+    artifacts: &BTreeSet<Fingerprint>,
+) -> Result<Vec<SignedAttestation>, Error> {
+    const SELECT: &str = "
+        SELECT l.flow, l.name, l.kind, a.signed_evidence
+        FROM latest_attestations l
+          JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
+        WHERE a.signed_evidence IS NOT NULL AND l.organization = ? AND l.fingerprint IN (?)";
+    let rows: Vec<SignedRow> = fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization);
+    let signed = |SignedRow { flow, name, kind, signed_evidence: Json(evidence) }| SignedAttestation {
+        flow_name: flow,
+        attestation_name: name,
+        attestation_type: kind,
+        evidence,
+    };
+    let signed: BTreeSet<_> = rows.into_iter().map(signed).collect();
+    Ok(signed.into_iter().collect())
 }
 
 /// Results up to this length are read with a list. Longer results are read one at a time, to bound memory.

@@ -25,8 +25,8 @@ use crate::trails::writes::StoredTrail;
 use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{
-    AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo, Text,
-    Timestamp, UrlText,
+    AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo,
+    SignedEvidence, Text, Timestamp, UrlText,
 };
 use rules::ownership::Owned;
 
@@ -52,6 +52,8 @@ pub struct NewAttestation<'a> {
     /// Whether it passes; `None` if its type has no verdict.
     pub passes: Option<bool>,
     pub repository: Option<&'a RepositoryInfo>,
+    /// Who signed it, if the service verified a signature.
+    pub signed: Option<&'a SignedEvidence>,
     /// The URL of a page about the commit.
     pub commit_url: Option<String>,
     /// The attachment's hash, and its file name if there is one.
@@ -148,6 +150,7 @@ struct Content {
     attachment_name: Option<String>,
     other_fields: String,
     repo_info: Option<String>,
+    signed_evidence: Option<String>,
 }
 
 impl Content {
@@ -172,6 +175,7 @@ impl Content {
             attachment_name: new.attachment.and_then(|(_, name)| name).map(str::to_owned),
             other_fields: new.other.to_owned(),
             repo_info: data.repo_info.as_ref().map(json).transpose()?,
+            signed_evidence: new.signed.map(json).transpose()?,
         })
     }
 }
@@ -337,7 +341,8 @@ pub async fn is_repeated(
     // that is about another artifact.
     const CONTENT: &str = "
         SELECT kind, targets, reported_by, is_compliant, has_verdict, results, description, origin_url, user_data, annotations,
-               external_urls, git_commit_info, attachment, attachment_name, other_fields, repo_info
+               external_urls, git_commit_info, attachment, attachment_name, other_fields, repo_info,
+               signed_evidence
         FROM attestations a
         WHERE organization = $1 AND id = $2 AND trail = $3 AND created_at >= $4 AND created_at <= $5
           AND (attachment IS NULL OR EXISTS (SELECT 1 FROM attachments x
@@ -387,9 +392,10 @@ async fn insert_record(
         INSERT INTO attestations
             (id, organization, flow, trail, name, kind, targets, created_at, reported_by, schema_version,
              is_compliant, has_verdict, results, description, origin_url, user_data, annotations, external_urls,
-             git_commit_info, repository, attachment, attachment_name, overrides, other_fields, repo_info)
+             git_commit_info, repository, attachment, attachment_name, overrides, other_fields, repo_info,
+             signed_evidence)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-                $23, $24, $25)";
+                $23, $24, $25, $26)";
     const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
     let name = new.fields.attestation_name.as_str();
     on!(transaction, |connection| {
@@ -403,6 +409,7 @@ async fn insert_record(
         let insert = insert.bind(content.git_commit_info).bind(record.repository).bind(content.attachment);
         let insert = insert.bind(content.attachment_name).bind(record.overrides);
         let insert = insert.bind(content.other_fields).bind(content.repo_info);
+        let insert = insert.bind(content.signed_evidence);
         insert.execute(connection).await?;
     });
     if let Some(superseded) = record.overrides {

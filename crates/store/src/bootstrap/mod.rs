@@ -11,10 +11,13 @@ mod flows;
 mod issuers;
 mod policies;
 mod tokens;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::types::Uuid;
+
+pub use self::trust::trusted;
 
 use crate::bootstrap::file::{Organization, Span};
 use crate::database::columns::micros;
@@ -230,6 +233,7 @@ pub async fn reconcile(
             removed.record("the organization was removed".to_owned());
             removed.close_tokens(Vec::new(), |_| true).await?;
             removed.issuers(&[]).await?;
+            removed.trust(&[]).await?;
         }
     }
     let tokens = plan.organizations.iter().flat_map(|declared| &declared.tokens);
@@ -250,6 +254,7 @@ pub async fn reconcile(
         open.open_organization(declared).await?;
         open.open_tokens(&missing).await?;
         open.issuers(&declared.issuers).await?;
+        open.trust(&declared.trust).await?;
         open.flows(&declared.flows).await?;
         open.environments(&declared.environments).await?;
         open.policies(&declared.policies, &declared.environments).await?;

@@ -39,7 +39,7 @@ pub(crate) struct RowKind {
 
 use Type::{Boolean, Bytes, Id, Integer, Text};
 
-const KINDS: [RowKind; 15] = [
+const KINDS: [RowKind; 16] = [
     RowKind {
         kind: Kind::Attestation,
         end: None,
@@ -50,7 +50,7 @@ const KINDS: [RowKind; 15] = [
                 "x.organization, x.flow, t.organization AS trail_organization, t.flow AS trail_flow,
                  t.name AS trail_name, t.created_by AS trail_created_by, x.name, x.kind, x.targets,
                  x.reported_by, x.results, x.description, x.origin_url, x.user_data, x.annotations,
-                 x.external_urls, x.git_commit_info, x.other_fields, x.repo_info,
+                 x.external_urls, x.git_commit_info, x.other_fields, x.repo_info, x.signed_evidence,
                  r.organization AS repository_organization, r.name AS repository_name,
                  r.flow AS repository_flow, r.reported_by AS repository_reported_by, x.attachment_name",
             ),
@@ -200,6 +200,15 @@ const KINDS: [RowKind; 15] = [
         table: "issuers",
         columns: &[
             (Text, "organization, url, content"),
+            (Integer, "created_at"),
+        ],
+    },
+    RowKind {
+        kind: Kind::Trust,
+        end: Some(Kind::TrustEnd),
+        table: "trusted_signers",
+        columns: &[
+            (Text, "organization, content"),
             (Integer, "created_at"),
         ],
     },

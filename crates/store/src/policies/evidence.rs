@@ -16,7 +16,7 @@ use crate::database::rows::{Bytes, Id, converted, flag};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use crate::image_indexes::related;
 use crate::{Error, Transaction};
-use model::{ComplianceState, EnvironmentName, Fingerprint, JunitResult, Timestamp};
+use model::{ComplianceState, EnvironmentName, Fingerprint, JunitResult, SignedEvidence, Timestamp};
 use rules::ownership::Pattern;
 use rules::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
@@ -153,6 +153,8 @@ async fn add_attestations(
     }
     let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
     let counts = test_counts(transaction, organization, counted.map(|row| row.attestation).collect()).await?;
+    let signed = latest.iter().filter(|row| needs.reads_signature(&row.flow, &row.name));
+    let signed = signatures(transaction, organization, signed.map(|row| row.attestation).collect()).await?;
     let trails = latest.iter().map(|row| row.trail).chain(reported.iter().filter_map(|(.., trail)| *trail));
     let trails = trails.filter(|_| needs.trails).collect();
     let trails = crate::trails::compliance::read(transaction, organization, &trails).await?;
@@ -171,6 +173,7 @@ async fn add_attestations(
             created_at: row.created_at,
             tests,
             skipped,
+            signed: signed.get(&row.attestation).cloned(),
             trail: trails.get(&row.trail).map(|(name, state)| trail(name, *state)),
         };
         flow.attestations.insert(row.name, latest);
@@ -281,6 +284,20 @@ async fn test_counts(
         (id, (total.saturating_sub(skipped), skipped))
     };
     Ok(rows.into_iter().map(sum).collect())
+}
+
+/// The verified signatures of those of these attestations that have one.
+async fn signatures(
+    transaction: &mut Transaction,
+    organization: &str,
+    attestations: BTreeSet<Uuid>,
+) -> Result<HashMap<Uuid, SignedEvidence>, Error> {
+    const SELECT: &str = "
+        SELECT id, signed_evidence FROM attestations
+        WHERE signed_evidence IS NOT NULL AND organization = ? AND id IN (?)";
+    let rows: Vec<(Uuid, Json<SignedEvidence>)> =
+        fetch_for_all!(transaction, SELECT, attestations, organization);
+    Ok(rows.into_iter().map(|(id, Json(signed))| (id, signed)).collect())
 }
 
 async fn approved(

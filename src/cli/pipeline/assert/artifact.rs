@@ -9,7 +9,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Markup, markdown};
 use crate::cli::read::Format::{Compliant, Digest, Text};
-use crate::cli::read::{Column, Common, Objects, at, client, finding, items, table, text};
+use crate::cli::read::{
+    Column, Common, Objects, at, client, conflict_line, evidence_lines, finding, items, table, text,
+};
 use client::{Client, Operation, Parsed, Resource};
 use model::escape::{Escaped, shortened};
 use model::image_id::short_name;
@@ -146,6 +148,7 @@ impl Artifact {
             checks: Vec::new(),
             message: at(raw, "/message").as_str().map(str::to_owned),
             page: at(raw, "/html_url").as_str().map(str::to_owned),
+            evidence: evidence_lines(raw).chain(conflict_line(raw)).collect(),
         };
         for policy in items(raw, "/policy_evaluations") {
             let version = at(policy, "/policy_version").as_u64().map(|version| format!(" v{version}"));
@@ -183,6 +186,8 @@ struct Judgment {
     checks: Vec<Check>,
     message: Option<String>,
     page: Option<String>,
+    /// Who signed evidence, and a conflict of its origin.
+    evidence: Vec<String>,
 }
 
 /// A policy, or the template of a flow.
@@ -284,7 +289,9 @@ impl Judgment {
                 std::iter::once(format!("{}:", self.headline())).chain(list).collect()
             }
         };
-        let lines: Vec<_> = lines.iter().map(|line| format!("{}\n", Escaped(line))).collect();
+        let evidence = self.evidence.iter().map(|line| format!("  {line}"));
+        let lines: Vec<_> =
+            lines.into_iter().chain(evidence).map(|line| format!("{}\n", Escaped(&line))).collect();
         lines.concat()
     }
 
@@ -301,6 +308,7 @@ impl Judgment {
         if let Some(message) = self.message.as_ref().filter(|_| self.may_run) {
             lines.push(format!("- {}", escaped(message)));
         }
+        lines.extend(self.evidence.iter().map(|line| format!("- {}", escaped(line))));
         if lines.len() > 2 {
             lines.push(String::new());
         }

@@ -1,8 +1,9 @@
-//! `supercargo attest`: sends test results or a bill of materials as an attestation.
+//! `supercargo attest`: sends test results, a bill of materials or signed evidence as an attestation.
 //!
 //! `results` reads the files, `image` the digests of an image. `facts` collects the
-//! provenance from options, git and CI variables, and `junit` and `sbom` combine and send them.
+//! provenance from options, git and CI variables, and `junit`, `sbom` and `bundle` combine and send them.
 
+mod bundle;
 mod facts;
 mod image;
 mod junit;
@@ -30,6 +31,8 @@ enum AttestationKind {
     Junit(Box<junit::Junit>),
     /// Attest a bill of materials: the packages of an image
     Sbom(Box<sbom::Sbom>),
+    /// Attest signed evidence, such as how an image was built
+    Bundle(Box<bundle::Bundle>),
 }
 
 impl Attest {
@@ -37,6 +40,7 @@ impl Attest {
         match &self.kind {
             AttestationKind::Junit(junit) => junit.run(&self.service).await,
             AttestationKind::Sbom(sbom) => say(&sbom.attest(&self.service).await?),
+            AttestationKind::Bundle(bundle) => say(&bundle.attest(&self.service).await?),
         }
     }
 
@@ -48,6 +52,7 @@ impl Attest {
                 Ok(junit.attest(&self.service).await?.map(|attested| attested.result))
             }
             AttestationKind::Sbom(sbom) => sbom.attest(&self.service).await.map(Some),
+            AttestationKind::Bundle(bundle) => bundle.attest(&self.service).await.map(Some),
         }
     }
 }

@@ -13,5 +13,6 @@ pub(crate) mod packages;
 pub(crate) mod provenance;
 pub(crate) mod reading_evidence;
 pub(crate) mod repeated;
+pub(crate) mod signed_evidence;
 pub(crate) mod statement;
 pub(crate) mod trails_and_attestations;

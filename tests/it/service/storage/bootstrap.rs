@@ -301,6 +301,35 @@ async fn mistake_in_policy_approval_or_action_is_reported_with_key(database: Dat
     }
 }
 
+async fn mistake_in_trust_is_reported_with_key(database: Database) {
+    let identity = |subject: &str| {
+        list(
+            "trust",
+            &format!("name: x, identities: [{{issuer: 'https://i.example', subject: '{subject}'}}]"),
+        )
+    };
+    let keys = |more: &str| list("trust", &format!("name: x, {more}"));
+    for (file, texts) in [
+        (list("trust", "name: x"), &["trust[0]: expected identities or keys"][..]),
+        (identity("https://github.com/*"), &["line 5", "invalid pattern"]),
+        (identity("*"), &["line 5", "invalid pattern"]),
+        (
+            identity("https://github.com/acme/*").replace("https://i", "http://i"),
+            &["trust[0].identities[0].issuer: expected an https URL"],
+        ),
+        (keys("keys: [{file: none.pub}]"), &["trust[0].keys[0].file: failed to read the file"]),
+        (keys("keys: [{file: bootstrap.yaml}]"), &["trust[0].keys[0].file: the file", "invalid public key"]),
+        (
+            keys("root: {file: bootstrap.yaml}, identities: [{issuer: 'https://i', subject: x}]"),
+            &["trust[0].root.file: the file", "invalid trusted root"],
+        ),
+        (keys("keys: [{pem: x}]"), &["line 5", "unknown field"]),
+        (list("trust", "name: a/b, keys: [{file: x}]"), &["trust[0].name: expected at most 64 letters"]),
+    ] {
+        assert_rejected(&database, &file, texts).await;
+    }
+}
+
 async fn token_instead_of_its_hash_is_redacted(database: Database) {
     let token = "s3cret-token-0123456789abcdef";
     let text = format!(
@@ -430,6 +459,7 @@ crate::service::on_sqlite!(
     mistake_is_reported_with_key_and_line,
     mistake_in_issuer_is_reported_with_key,
     mistake_in_policy_approval_or_action_is_reported_with_key,
+    mistake_in_trust_is_reported_with_key,
     token_instead_of_its_hash_is_redacted,
     invalid_file_keeps_the_previous_state,
 );

@@ -28,8 +28,15 @@ fn attested(evidence: &mut Evidence, text: &str, created_at: i64) {
         ..FlowEvidence::default()
     });
     let created_at = at(created_at);
-    let latest =
-        AttestationEvidence { kind: kind.to_owned(), passes, created_at, tests: 5, skipped: 2, trail: None };
+    let latest = AttestationEvidence {
+        kind: kind.to_owned(),
+        passes,
+        created_at,
+        tests: 5,
+        skipped: 2,
+        signed: None,
+        trail: None,
+    };
     flow.attestations.insert(name.to_owned(), latest);
 }
 

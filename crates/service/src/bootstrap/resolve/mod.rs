@@ -8,6 +8,7 @@ mod approvals;
 mod issuers;
 mod policies;
 mod secret;
+mod trust;
 pub(crate) mod value;
 
 use std::collections::BTreeMap;
@@ -101,8 +102,9 @@ fn resolve(
         approvals::check(&flow.approvals, &format!("{place}.flows[{n}].approvals"))?;
     }
     actions::resolve(organization, place, path, book)?;
-    let Organization { name, issuers, policies, environments, .. } = organization;
+    let Organization { name, issuers, trust, policies, environments, .. } = organization;
     issuers::resolve(issuers, name.as_str(), &format!("{place}.issuers"), path, book)?;
+    trust::resolve(trust, &format!("{place}.trust"), path)?;
     policies::resolve(policies, &format!("{place}.policies"), path)?;
     let mut of_environments = Vec::new();
     for (n, environment) in environments.iter_mut().enumerate() {

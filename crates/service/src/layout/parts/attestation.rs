@@ -38,6 +38,13 @@ pub(crate) fn facts(attested: &AttestationDetails, file_url: &str) -> Markup {
             dt { "Origin" }
             dd { (url_link(&listed.origin_url)) }
         }
+        @if let Some(signed) = &attested.signed_evidence {
+            dt { "Signed" }
+            dd {
+                (text(&signed.to_string())) ", trusted as " (text(&signed.trust))
+                @if let Some(at) = signed.signed_at { ", " (timestamp(at)) }
+            }
+        }
         (external(&attested.external_urls))
         @if let Some(file) = &attested.attachment {
             dt { "File" }

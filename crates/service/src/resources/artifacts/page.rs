@@ -28,7 +28,7 @@ use model::reason::{Reason, refusal};
 use model::{Fingerprint, GitCommit, PlatformManifest, RelatedDigests, repository_page};
 use store::artifacts::flows::ArtifactFlow;
 use store::artifacts::{CurrentRun, PastRun};
-use store::attestations::lists::AttestationSummary;
+use store::attestations::lists::{AttestationSummary, SignedAttestation};
 use store::bootstrap::KnownNames;
 use store::provenance::Source;
 use store::{AtMost, Transaction};
@@ -42,6 +42,7 @@ struct ArtifactData {
     names: AtMost<String>,
     sources: AtMost<Source>,
     conflicting_claims: AtMost<Source>,
+    signed: Vec<SignedAttestation>,
     /// The commit of the first attestation that has one, if no source is known.
     commit: Option<GitCommit>,
     /// The flows that attested or reported it.
@@ -99,6 +100,10 @@ pub(crate) async fn page(
             }
             (image_digests(&site, &organization, &known))
             (sources(&known))
+            @for signed in &known.signed {
+                dt { (text(&signed.attestation_name)) }
+                dd { (text(&signed.evidence.to_string())) }
+            }
         }
         (conflicting_claims(&known.conflicting_claims))
         (current_runs(&site, &organization, &known.history.current_runs))
@@ -151,6 +156,7 @@ impl ArtifactData {
             sources,
             conflicting_claims: store::provenance::conflicting_claims(transaction, organization, artifact)
                 .await?,
+            signed: store::attestations::lists::signed(transaction, organization, &[artifact].into()).await?,
             commit,
             flows: flows.remove(&artifact).unwrap_or_default().flows,
             history,

@@ -15,6 +15,7 @@ use crate::resources::search::results::{MAX_QUERY_CHARS, SearchResults};
 use crate::site::Site;
 use model::{ComplianceState, Fingerprint, RelatedDigests};
 use store::AtMost;
+use store::attestations::lists::SignedAttestation;
 use store::search::{Artifact, PodRun, Trail};
 
 /// The artifacts that a search found.
@@ -69,6 +70,10 @@ pub(crate) struct FoundArtifact {
     history: Vec<ArtifactEvent>,
     #[serde(flatten)]
     digests: RelatedDigests,
+    /// Verified signatures of the artifact, and of statements about it
+    signed_evidence: Vec<SignedAttestation>,
+    /// How many other origins flows named than the one that counts
+    conflicting_origins: i64,
 }
 
 /// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
@@ -106,8 +111,11 @@ pub(crate) async fn search(
         )));
     }
     let known = KnownArtifacts::read(&mut transaction, &organization, &all, None).await?;
+    let conflicts = store::provenance::numbers_of_conflicts(&mut transaction, &organization, &all).await?;
     let mut artifacts = Vec::new();
     for artifact in all {
+        let signed =
+            store::attestations::lists::signed(&mut transaction, &organization, &[artifact].into()).await?;
         let history = ArtifactHistory::read(&mut transaction, &organization, artifact).await?;
         let environments = history.running(&site).into_iter().map(|run| run.environment_name);
         let former = history.past_runs.listed.iter().map(|run| run.environment_name.clone());
@@ -125,10 +133,14 @@ pub(crate) async fn search(
             exited_from: former.collect(),
             history: history.events(None),
             digests: known.digests(artifact),
+            signed_evidence: Vec::new(),
+            conflicting_origins: conflicts.get(&artifact).copied().unwrap_or_default(),
         };
         let in_flows = known.flows(artifact).map(|flow| {
             let found = known.in_flow(&site, &organization, artifact, flow);
+            let is_here = |signed: &&SignedAttestation| signed.flow_name == flow;
             FoundArtifact {
+                signed_evidence: signed.iter().filter(is_here).cloned().collect(),
                 history: history.events(Some(&found)),
                 name: found.filename,
                 has_provenance: true,

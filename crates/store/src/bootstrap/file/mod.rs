@@ -3,11 +3,12 @@
 //! The JSON Schema and docs/reference/configuration.md are generated from the doc comments. The values are unresolved until
 //! `service::bootstrap::resolve` has checked them and filled in what they refer to or imply: `sha256` of a token; `text`,
 //! `needs_trails` and `flows` of a policy, and a policy for `policy` of an environment; `audience` of an issuer with
-//! sign-in, and the `keys` of its file; and the `address` of a target.
+//! sign-in, and the `keys` of its file; `resolved` of trusted signers; and the `address` of a target.
 
 mod action;
 mod approval;
 mod issuer;
+mod trust;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use rules::policy::InlinePolicy;
 pub use action::{Action, Channel, Reference, Target};
 pub use approval::{Approval, SignOff};
 pub use issuer::{Issuer, Jwks, SignIn};
+pub use trust::{Trust, TrustedKey, TrustedRoot};
 
 /// Organization.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,6 +55,9 @@ pub struct Organization {
     /// Issuers whose tokens the organization accepts, in place of static tokens.
     #[serde(default)]
     pub issuers: Vec<Issuer>,
+    /// Signers whose evidence the organization accepts, at most 20 entries.
+    #[serde(default)]
+    pub trust: Vec<Trust>,
     /// Flows with settings or approvals.
     #[serde(default)]
     pub flows: Vec<Flow>,

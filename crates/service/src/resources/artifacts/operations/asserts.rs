@@ -29,6 +29,7 @@ use rules::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use rules::verdict::evaluate_artifact;
 use store::Transaction;
 use store::artifacts::flows::AssertedFlow;
+use store::attestations::lists::SignedAttestation;
 use store::image_indexes::related;
 
 const ENVIRONMENT: &str = "environment_name";
@@ -53,6 +54,10 @@ pub(crate) struct Assertion<'a> {
     artifact_name: Option<String>,
     /// The artifact's page.
     html_url: String,
+    /// Verified signatures of the artifact, and of statements about it.
+    signed_evidence: Vec<SignedAttestation>,
+    /// How many other origins flows named than the one that counts.
+    conflicting_origins: i64,
     /// The policies of the scope; empty for scope `flow`.
     policy_evaluations: Vec<PolicyResult<'a>>,
     /// The flows that hold the artifact.
@@ -244,6 +249,11 @@ pub(crate) async fn assert_artifact(
         let listed = image_indexes::listed_manifests(&mut transaction, &organization, &wanted).await?;
         wanted.into_iter().chain(related(&listed)).collect()
     };
+    let mut signed_evidence =
+        store::attestations::lists::signed(&mut transaction, &organization, &digests).await?;
+    signed_evidence.retain(|signed| flow.is_none_or(|flow| signed.flow_name == flow));
+    let conflicts =
+        store::provenance::numbers_of_conflicts(&mut transaction, &organization, &digests).await?;
     add_findings(&site, transaction, &organization, &digests, &mut policy_evaluations).await?;
     let flows: Vec<FlowResult> =
         flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
@@ -273,6 +283,8 @@ pub(crate) async fn assert_artifact(
         message,
         artifact_name,
         html_url: site.links.artifact_page(&organization, artifact),
+        signed_evidence,
+        conflicting_origins: conflicts.get(&artifact).copied().unwrap_or_default(),
         policy_evaluations,
         flows,
         compliance_status,

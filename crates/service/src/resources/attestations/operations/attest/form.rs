@@ -5,8 +5,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use model::{
-    CustomFields, GenericFields, JiraFields, JunitFields, PullRequestFields, SentAttestation, SnykFields,
-    SonarFields, SystemFields,
+    BundleFields, CustomFields, GenericFields, JiraFields, JunitFields, PullRequestFields, SentAttestation,
+    SnykFields, SonarFields, SystemFields,
 };
 
 #[derive(utoipa::ToSchema)]
@@ -28,6 +28,7 @@ impl PartialSchema for AttestationOfType {
         AnyOfBuilder::new()
             .item(SentAttestation::<JunitFields>::schema())
             .item(SentAttestation::<GenericFields>::schema())
+            .item(SentAttestation::<BundleFields>::schema())
             .item(SentAttestation::<CustomFields>::schema())
             .item(SentAttestation::<SystemFields>::schema())
             .item(SentAttestation::<SnykFields>::schema())
@@ -42,6 +43,7 @@ impl ToSchema for AttestationOfType {
     fn schemas(schemas: &mut Schemas) {
         add::<JunitFields>(schemas);
         add::<GenericFields>(schemas);
+        add::<BundleFields>(schemas);
         add::<CustomFields>(schemas);
         add::<SystemFields>(schemas);
         add::<SnykFields>(schemas);

@@ -4,13 +4,15 @@
 //! OpenAPI document.
 
 mod bill;
+mod bundle;
 pub(crate) mod data;
 mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -29,8 +31,8 @@ use crate::resources::attestations::operations::attest::bill::Bill;
 use crate::resources::attestations::operations::attest::data::{AttestationData, DATA};
 use crate::resources::attestations::operations::attest::form::AttestationForm;
 use model::{
-    AttestationFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields, JunitFields,
-    PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
+    AttestationFields, BundleFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields,
+    JunitFields, PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
 };
 use rules::notification::{Cause, CauseKind};
 use store::Transaction;
@@ -47,6 +49,8 @@ enum PathType {
     Generic,
     /// A bill of materials as the file of a verdict; an extension, which creates its flow and trail
     Sbom,
+    /// Signed evidence, whose type is that of its statement; an extension, which creates its flow and trail
+    Bundle,
     /// Data of a type that the organization defines
     Custom,
     /// A software bill of materials or a decision
@@ -70,13 +74,14 @@ impl PathType {
 
     /// Whether the first attestation creates its flow and trail, as in the interface. Others need a trail.
     fn creates_trail(self) -> bool {
-        matches!(self, Self::Junit | Self::Sbom)
+        matches!(self, Self::Junit | Self::Sbom | Self::Bundle)
     }
 
     fn read(self, data: &[u8]) -> Result<AttestationData, Problem> {
         match self {
             Self::Junit => AttestationData::read::<JunitFields>(data),
             Self::Generic | Self::Sbom => AttestationData::read::<GenericFields>(data),
+            Self::Bundle => AttestationData::read::<BundleFields>(data),
             Self::Custom => AttestationData::read::<CustomFields>(data),
             Self::System => AttestationData::read::<SystemFields>(data),
             Self::Snyk => AttestationData::read::<SnykFields>(data),
@@ -106,6 +111,7 @@ impl PathType {
             content_type = "application/json",
             headers(
                 ("x-supercargo-bill-of-materials" = String, description = "What was read of an attached bill of materials, such as `CycloneDX 1.6, 123 packages`"),
+                ("x-supercargo-signed-evidence" = String, description = "What was verified, such as `slsa-provenance signed by …`"),
                 ("x-supercargo-warning" = String, description = "Why an attached bill of materials was not read"),
             ),
         ),
@@ -123,11 +129,18 @@ pub(crate) async fn attest(
     let key = KeyedRequest::read(request.headers(), &caller)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let mut form = Form::read(&app, &organization, parts, request).await?;
-    let AttestationData { fields, kind, passes, results, other, unknown } = path_type.read(form.data()?)?;
-    app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
+    let mut data = path_type.read(form.data()?)?;
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, mem::take(&mut data.unknown));
+    let mut file = form.take_file();
+    let (mut receipt, mut signed) = (HeaderMap::new(), None);
+    if matches!(path_type, PathType::Bundle) {
+        signed = Some(bundle::verify(&app, &organization, &mut data, &mut file, &mut receipt).await?);
+    }
+    let AttestationData { fields, kind, passes, results, other, .. } = data;
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
-    let (attachment, bill) = read_file(&path_type, form.take_file(), app.limits.attachment).await?;
+    let (attachment, bill) = read_file(&path_type, file, app.limits.attachment).await?;
+    receipt.extend(bill.headers());
     let attachment = attachment.as_ref();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let content = repeated::hash(&[
@@ -144,7 +157,7 @@ pub(crate) async fn attest(
     if let Some(key) = &key
         && key.is_recorded(transaction, &organization, content, app.site.now()).await?
     {
-        return Ok(created(&bill));
+        return Ok(created(receipt));
     }
     let stored =
         store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
@@ -176,6 +189,7 @@ pub(crate) async fn attest(
         other: &other,
         passes,
         repository,
+        signed: signed.as_ref(),
         commit_url,
         attachment: hash.map(|hash| (hash, attachment.and_then(|a| a.name.as_deref()))),
         reported_by: &caller.name,
@@ -187,7 +201,7 @@ pub(crate) async fn attest(
     if let (None, Some(trail)) = (&key, stored)
         && store::attestations::is_repeated(transaction, &new, trail.id, app.site.now()).await?
     {
-        return Ok(created(&bill));
+        return Ok(created(receipt));
     }
     let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
@@ -215,17 +229,17 @@ pub(crate) async fn attest(
     let what = format!("attestation \"{}\"", fields.attestation_name.as_str());
     origin::commit_with_warning(evaluating, &caller, &organization, &flow, &what, effect, at).await?;
     app.metrics.attestation(passes);
-    Ok(created(&bill))
+    Ok(created(receipt))
 }
 
-/// The file, and what it is. Test results are no bill, and often large.
+/// The file, and what it is. Test results and signed evidence are no bill, and often large.
 async fn read_file(
     path_type: &PathType,
     file: Option<File>,
     max: u64,
 ) -> Result<(Option<File>, Bill), Problem> {
     match path_type {
-        PathType::Junit => Ok((file, Bill::Other)),
+        PathType::Junit | PathType::Bundle => Ok((file, Bill::Other)),
         _ => bill::read(file, max).await,
     }
 }
@@ -245,8 +259,8 @@ async fn check_limits(
     Ok(())
 }
 
-fn created(bill: &Bill) -> Response {
-    (StatusCode::CREATED, bill.headers(), axum::Json("Creation Success")).into_response()
+fn created(receipt: HeaderMap) -> Response {
+    (StatusCode::CREATED, receipt, axum::Json("Creation Success")).into_response()
 }
 
 /// The artifacts that an attestation is about.

@@ -1,0 +1,74 @@
+//! `attest bundle`: sends signed evidence, which the service verifies.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::results::read_attachment;
+use crate::cli::connection::ServiceOptions;
+use crate::cli::exit::Failure;
+use crate::cli::files::quoted;
+use crate::cli::fingerprints::digest;
+use crate::cli::values::{duration, short_text};
+use client::{Deadline, IdempotencyKey, Resource};
+use model::escape::Escaped;
+use model::retry::Backoff;
+use model::{Fingerprint, FlowName, ShortText, TrailName, claimed_kind};
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Bundle {
+    /// Flow name
+    #[arg(long, value_name = "NAME")]
+    flow: FlowName,
+    /// Trail to attest to, such as the commit or the build
+    #[arg(long, value_name = "NAME")]
+    trail: TrailName,
+    /// Name of the attestation in the flow's template (default: the type of the evidence, such as slsa-provenance)
+    #[arg(long, value_name = "NAME", value_parser = short_text)]
+    name: Option<ShortText>,
+    /// Digest of the image that it is about, as 64 hexadecimal digits, sha256:… or name@sha256:…
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    fingerprint: Fingerprint,
+    /// Sigstore bundle, or DSSE envelope with an in-toto statement, at most 10 MB
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Timeout of sending including retries, such as 30s or 5m
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    timeout: Duration,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  Attest how GitHub Actions built an image:
+    supercargo attest bundle provenance.sigstore.json --flow cart --trail 4f1c2e7 --fingerprint \"$DIGEST\"";
+
+/// A file that is no evidence.
+#[derive(Debug, thiserror::Error)]
+#[error("{} is neither a Sigstore bundle nor a DSSE envelope with an in-toto statement", quoted(.0))]
+struct NoEvidence(PathBuf);
+
+impl Bundle {
+    /// Records the attestation, and returns what was attested.
+    pub(super) async fn attest(&self, service: &ServiceOptions) -> Result<String, Failure> {
+        let client = service.client("attest", client::RequestTimeouts::default()).map_err(Failure::usage)?;
+        let attachment = read_attachment(&self.file).map_err(Failure::usage)?;
+        let Self { flow, trail, fingerprint, .. } = self;
+        let kind =
+            claimed_kind(&attachment.content).ok_or_else(|| Failure::usage(NoEvidence(self.file.clone())))?;
+        let name = self.name.as_ref().map_or(kind.as_str(), ShortText::as_str);
+        // The service takes commit and repository from the evidence.
+        let data = json!({"attestation_name": name, "artifact_fingerprint": fingerprint}).to_string();
+        let key = IdempotencyKey::random();
+        let attest = async || client.attest_bundle(&key, flow, trail, data.clone(), attachment.clone()).await;
+        let deadline = Deadline::after(self.timeout, Backoff::default());
+        let signed = deadline.retry("the attestation", attest).await;
+        let signed =
+            signed.map_err(|error| Failure::request(&client, Resource::Flow(flow.as_str()), error))?;
+        let signed = signed.map(|signed| format!(": {}", Escaped(&signed))).unwrap_or_default();
+        Ok(format!("attested {} in {flow}/{trail}{signed}", Escaped(name)))
+    }
+}
