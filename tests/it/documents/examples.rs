@@ -186,6 +186,7 @@ fn examples_run() {
         let program = program.file("signing.pub", PUBLIC_KEY);
         let program = program.file("image-digest", DIGEST).file("old-digests", "0".repeat(64));
         let program = program.file("strict.yaml", "a policy").file("bom.json", "{}");
+        let program = program.file("provenance.sigstore.json", r#"{"messageSignature": {}}"#);
         let program = program.file("target/surefire-reports/TEST-a.xml", failing);
         let outcome = program.args(words.iter().skip(1).map(String::as_str)).run();
         let expected = if words.iter().any(|word| word == "--fail-on-failures") { 9 } else { 0 };

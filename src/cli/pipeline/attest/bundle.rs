@@ -10,12 +10,12 @@ use super::results::read_attachment;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::files::quoted;
-use crate::cli::fingerprints::digest;
+use crate::cli::fingerprints::Fingerprints;
 use crate::cli::values::{duration, short_text};
 use client::{Deadline, IdempotencyKey, Resource};
 use model::escape::Escaped;
 use model::retry::Backoff;
-use model::{Fingerprint, FlowName, ShortText, TrailName, claimed_kind};
+use model::{FlowName, ShortText, TrailName, claimed_kind};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -26,16 +26,15 @@ pub(super) struct Bundle {
     /// Trail to attest to, such as the commit or the build
     #[arg(long, value_name = "NAME")]
     trail: TrailName,
-    /// Name of the attestation in the flow's template (default: the type of the evidence, such as slsa-provenance)
+    /// Name of the attestation in the flow's template (default: the type of the evidence)
     #[arg(long, value_name = "NAME", value_parser = short_text)]
     name: Option<ShortText>,
-    /// Digest of the image that it is about, as 64 hexadecimal digits, sha256:… or name@sha256:…
-    #[arg(long, value_name = "DIGEST", value_parser = digest)]
-    fingerprint: Fingerprint,
     /// Sigstore bundle, or DSSE envelope with an in-toto statement, at most 10 MB
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
+    #[command(flatten)]
+    artifact: Fingerprints,
     /// Timeout of sending including retries, such as 30s or 5m
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
@@ -44,19 +43,29 @@ pub(super) struct Bundle {
 const EXAMPLE: &str = "\
 Example:
   Attest how GitHub Actions built an image:
-    supercargo attest bundle provenance.sigstore.json --flow cart --trail 4f1c2e7 --fingerprint \"$DIGEST\"";
+    supercargo attest bundle provenance.sigstore.json --flow cart --trail 4f1c2e7 \\
+      --fingerprint 7c9bbe5ec9b3fb774e8fa0f54247e93c34ddf8e5d16fe3073420de0ae81a262d";
 
 /// A file that is no evidence.
 #[derive(Debug, thiserror::Error)]
 #[error("{} is neither a Sigstore bundle nor a DSSE envelope with an in-toto statement", quoted(.0))]
 struct NoEvidence(PathBuf);
 
+/// No artifact, or several.
+#[derive(Debug, thiserror::Error)]
+#[error("expected one digest (--fingerprint or --fingerprint-file), got {0}")]
+struct NotOneArtifact(usize);
+
 impl Bundle {
     /// Records the attestation, and returns what was attested.
     pub(super) async fn attest(&self, service: &ServiceOptions) -> Result<String, Failure> {
         let client = service.client("attest", client::RequestTimeouts::default()).map_err(Failure::usage)?;
         let attachment = read_attachment(&self.file).map_err(Failure::usage)?;
-        let Self { flow, trail, fingerprint, .. } = self;
+        let artifacts = self.artifact.read().map_err(Failure::usage)?;
+        let [fingerprint] = artifacts.as_slice() else {
+            return Err(Failure::usage(NotOneArtifact(artifacts.len())));
+        };
+        let Self { flow, trail, .. } = self;
         let kind =
             claimed_kind(&attachment.content).ok_or_else(|| Failure::usage(NoEvidence(self.file.clone())))?;
         let name = self.name.as_ref().map_or(kind.as_str(), ShortText::as_str);

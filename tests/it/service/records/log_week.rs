@@ -39,6 +39,7 @@ fn declared(day: u32) -> String {
         issuer: https://oidc.example.com/{odd}
         audience: supercargo
         rules: [{{claims: {{sub: agent}}, role: report, environments: [prod]}}]
+    trust: [{{name: github, identities: [{{issuer: 'https://oidc.example.com', subject: 'https://example.com/acme/{odd}'}}]}}]
     flows:
       - name: cart
         template: {{attestations: [{{name: unit{odd}, type: junit}}]}}
@@ -298,6 +299,7 @@ async fn inserts(database: &Database, early: &str, recent: &str) -> Vec<Tamperin
             vec![("created_at", "-9e999"), closed, ("sha256", secret)],
         ),
         ("issuers", open, vec![created, ("content", ADMIN_RULE)]),
+        ("trusted_signers", open, vec![created]),
         ("retentions", open, vec![created, ("audit", "1"), ("closed_at", early)]),
         ("repositories", acme, vec![created, ("name", "'acme/forged'")]),
         ("trails", acme, vec![created, ("name", "'forged'")]),
