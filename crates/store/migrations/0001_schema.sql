@@ -323,8 +323,10 @@ CREATE INDEX artifact_runs_latest ON artifact_runs (organization, ended_at) WHER
 CREATE INDEX artifact_runs_named ON artifact_runs (organization, substr(name, 1, 255), ended_at)
     WHERE ended_at IS NOT NULL;
 
--- Ended artifacts of an organization in the order of digests.
-CREATE INDEX artifact_runs_by_digest ON artifact_runs (organization, fingerprint, ended_at) WHERE ended_at IS NOT NULL;
+-- Ended artifacts of an organization in the order of digests. The expression keeps the indexes by time out of its query, which
+-- would be sorted for each page.
+CREATE INDEX artifact_runs_by_digest ON artifact_runs (organization, fingerprint, ended_at, (ended_at + 0))
+    WHERE ended_at IS NOT NULL;
 
 -- Digests and owners of pods, as JSON, deduplicated for each organization. The retention removes those without a pod.
 CREATE TABLE workloads (
@@ -561,10 +563,8 @@ CREATE TABLE bills (
 
 CREATE TABLE packages (
     organization TEXT NOT NULL REFERENCES organizations (name),
-    -- The first half of the SHA-256 of its fields.
+    -- Hashes of the name that searches find, and of all fields: packages of one name are adjacent.
     id UUID NOT NULL,
-    -- The name in lower case.
-    search_name TEXT NOT NULL,
     -- The type and the other parts of the package URL; empty if there is none.
     purl_type TEXT NOT NULL,
     namespace TEXT NOT NULL,
@@ -574,17 +574,15 @@ CREATE TABLE packages (
     PRIMARY KEY (organization, id)
 );
 
-CREATE INDEX packages_by_name ON packages (organization, search_name);
-
--- Without foreign keys, which would be checked for each of thousands of packages: both rows are inserted and removed with it.
+-- A search reads those of one name in each running bill, however many versions there are. Without foreign keys, which would be checked for each of thousands of packages: both rows are inserted and removed with it.
 CREATE TABLE bill_packages (
     organization TEXT NOT NULL,
-    package UUID NOT NULL,
     bill UUID NOT NULL,
-    PRIMARY KEY (organization, package, bill)
+    package UUID NOT NULL,
+    PRIMARY KEY (organization, bill, package)
 );
 
-CREATE INDEX bill_packages_of ON bill_packages (organization, bill);
+CREATE INDEX bill_packages_of ON bill_packages (organization, package);
 
 -- Attached files that were removed after their retention. A file that is attested again is also in `attachments`.
 CREATE TABLE removed_attachments (

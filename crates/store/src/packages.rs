@@ -2,9 +2,10 @@
 //!
 //! A bill belongs to the content of an attachment, and an image has the bills of its latest attestations and of the other
 //! digests of its image. A digest does not change, so a bill that was attested later also counts for the past. The cost of a
-//! search grows with what runs, and not with the history.
+//! search grows with what runs: neither with the history, nor with the versions of a package.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sbom::{Document, Package};
@@ -12,17 +13,15 @@ use serde::Deserialize;
 use sqlx::types::Uuid;
 
 use crate::database::columns::Micros;
-use crate::database::rows::{Bytes, Id, rows};
-use crate::database::transaction::{
-    MAX_STATEMENT_ROWS, execute, fetch_for_all, fetch_scalar, for_all, insert,
-};
+use crate::database::rows::{Bytes, Id, converted, flag, rows, rows_of};
+use crate::database::transaction::{execute, fetch_for_all, fetch_scalar, for_all, insert};
 use crate::{Error, Transaction};
 use model::{Fingerprint, Timestamp};
 
-/// A package that some bill of materials names. The columns in the order of `named`.
-#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
+/// A package that some bill of materials names.
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct StoredPackage {
-    id: Id,
+    id: Uuid,
     /// The type of its package URL, such as `maven`; empty without one.
     pub purl_type: String,
     pub namespace: String,
@@ -35,7 +34,7 @@ pub struct StoredPackage {
 impl StoredPackage {
     #[must_use]
     pub fn id(&self) -> Uuid {
-        self.id.0
+        self.id
     }
 }
 
@@ -69,9 +68,12 @@ impl PackageName {
     }
 
     fn matches(&self, package: &StoredPackage) -> bool {
-        package.name.to_lowercase() == self.whole
-            || (package.purl_type == "pypi" && search_name("pypi", &package.name) == self.normalized)
-            || (!self.namespace.is_empty() && package.namespace.to_lowercase() == self.namespace)
+        let name = package.name.to_lowercase();
+        name == self.whole
+            || (package.purl_type == "pypi" && search_name("pypi", &name) == self.normalized)
+            || (!self.namespace.is_empty()
+                && name == self.name
+                && package.namespace.to_lowercase() == self.namespace)
     }
 }
 
@@ -79,7 +81,7 @@ impl PackageName {
 #[derive(Debug)]
 pub struct RunningImages {
     pub images: BTreeSet<Fingerprint>,
-    /// The bills of materials of those that have some.
+    /// The bills of materials of those that have any.
     bills: HashMap<Fingerprint, BTreeSet<Uuid>>,
 }
 
@@ -91,28 +93,45 @@ impl RunningImages {
     }
 }
 
-/// A run of an image in an environment.
-#[derive(Debug, Clone, sqlx::FromRow)]
+/// A run of an image in an environment. The columns in the order of `runs`.
+#[derive(Debug, Clone, sqlx::FromRow, Deserialize)]
 pub struct ImageRun {
     pub environment: String,
+    #[serde(deserialize_with = "converted::<_, Id, _>")]
     pub environment_id: Uuid,
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub last_report_at: Option<Timestamp>,
     /// `None` for the service's default.
     #[sqlx(try_from = "Micros")]
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub silent_after: Option<Duration>,
     /// Whether the environment was not reported at the time.
+    #[serde(deserialize_with = "flag")]
     pub is_in_gap: bool,
+    #[serde(deserialize_with = "converted::<_, Bytes, _>")]
     pub fingerprint: Fingerprint,
     pub image: String,
+    #[serde(deserialize_with = "converted::<_, Micros, _>")]
     pub started_at: Timestamp,
 }
+
+/// The identifiers of the packages with a search name, and of few others: those that begin with the same bits of its hash.
+fn ids(search_name: &str) -> RangeInclusive<Uuid> {
+    let hash = Fingerprint::from_content(search_name.as_bytes());
+    let name = u128::from_be_bytes(*hash.bytes().first_chunk().unwrap_or(&[0; 16]));
+    Uuid::from_u128(name & !FIELDS)..=Uuid::from_u128(name | FIELDS)
+}
+
+/// The bits of an identifier that are of the hash of all fields.
+const FIELDS: u128 = (1 << 80) - 1;
 
 /// Identifies a package by its fields. None contains NUL, which PostgreSQL would reject.
 fn id(package: &Package) -> Uuid {
     let Package { purl_type, namespace, name, version, purl } = package;
     let content = [purl_type, namespace, name, version, purl].map(String::as_str).join("\0");
     let hash = Fingerprint::from_content(content.as_bytes());
-    Uuid::from_bytes(*hash.bytes().first_chunk().unwrap_or(&[0; 16]))
+    let fields = u128::from_be_bytes(*hash.bytes().first_chunk().unwrap_or(&[0; 16]));
+    Uuid::from_u128(ids(&search_name(purl_type, name)).start().as_u128() | (fields & FIELDS))
 }
 
 /// Stores the packages of an attached file, once per organization and content.
@@ -128,28 +147,28 @@ pub async fn insert(
     if execute!(transaction, BILL, organization, bill, file, &document.format) == 0 {
         return Ok(());
     }
-    let packages: Vec<_> = document.packages.iter().map(|package| (id(package), package)).collect();
+    // In the order of the indexes.
+    let packages: BTreeMap<_, _> = document.packages.iter().map(|package| (id(package), package)).collect();
     insert!(
         transaction,
-        "INSERT INTO packages (organization, id, search_name, purl_type, namespace, name, version, purl) ",
+        "INSERT INTO packages (organization, id, purl_type, namespace, name, version, purl) ",
         " ON CONFLICT DO NOTHING",
         &packages,
         |values, (id, package)| {
-            values
-                .push_bind(organization)
-                .push_bind(*id)
-                .push_bind(search_name(&package.purl_type, &package.name));
-            values.push_bind(&package.purl_type).push_bind(&package.namespace).push_bind(&package.name);
+            values.push_bind(organization).push_bind(**id).push_bind(&package.purl_type);
+            values.push_bind(&package.namespace).push_bind(&package.name);
             values.push_bind(&package.version).push_bind(&package.purl);
         }
     );
-    insert!(transaction, "INSERT INTO bill_packages (organization, package, bill) ", "", &packages, |values,
-                                                                                                     (
-        id,
-        _,
-    )| {
-        values.push_bind(organization).push_bind(*id).push_bind(bill);
-    });
+    insert!(
+        transaction,
+        "INSERT INTO bill_packages (organization, bill, package) ",
+        "",
+        packages.keys(),
+        |values, id| {
+            values.push_bind(organization).push_bind(bill).push_bind(**id);
+        }
+    );
     Ok(())
 }
 
@@ -182,104 +201,91 @@ pub(crate) async fn remove(
     Ok(())
 }
 
-/// The packages with a name, of every version.
-pub async fn named(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &PackageName,
-) -> Result<Vec<StoredPackage>, Error> {
-    let mut packages: Vec<StoredPackage> = rows!(
-        transaction,
-        "hex(id), purl_type, namespace, name, version, purl",
-        "SELECT id, purl_type, namespace, name, version, purl FROM packages
-         WHERE organization = $1 AND search_name IN ($2, $3, $4)",
-        |query| query.bind(organization).bind(&name.whole).bind(&name.name).bind(&name.normalized)
-    );
-    packages.retain(|package| name.matches(package));
-    Ok(packages)
-}
-
 /// What runs anywhere at a point in time; `None`: now.
 pub async fn running(
     transaction: &mut Transaction,
     organization: &str,
     at: Option<Timestamp>,
 ) -> Result<RunningImages, Error> {
-    const BILLS: &str = "
-        SELECT DISTINCT l.fingerprint, b.id
-        FROM latest_attestations l CROSS JOIN attestations a CROSS JOIN bills b
-        WHERE a.organization = l.organization AND a.id = l.attestation AND b.organization = l.organization
-          AND b.sha256 = a.attachment AND l.organization = ? AND l.fingerprint IN (?)";
     let at = at.map_or(i64::MAX, Timestamp::micros);
-    // Without a time, ended artifacts are not read.
-    let images: Vec<(Bytes,)> = rows!(
+    let rows: Vec<(Bytes, Option<Id>)> = rows!(
         transaction,
-        "hex(fingerprint)",
-        "SELECT fingerprint FROM artifact_runs
-         WHERE organization = $1 AND ended_at IS NULL AND started_at <= $2
-         UNION
-         SELECT fingerprint FROM artifact_runs
-         WHERE organization = $1 AND ended_at IS NOT NULL AND $2 < 9223372036854775807 AND ended_at > $2
-           AND started_at <= $2",
+        "hex(image), CASE WHEN bill IS NOT NULL THEN hex(bill) END",
+        // Without a time, ended artifacts are not read. The bills of other digests count as their evidence does.
+        "WITH images AS MATERIALIZED (
+           SELECT fingerprint AS image FROM artifact_runs
+           WHERE organization = $1 AND ended_at IS NULL AND started_at <= $2
+           UNION
+           SELECT fingerprint AS image FROM artifact_runs
+           WHERE organization = $1 AND ended_at IS NOT NULL AND $2 < 9223372036854775807 AND ended_at > $2
+             AND started_at <= $2),
+         digests AS (
+           SELECT image, image AS digest FROM images
+           UNION ALL
+           SELECT i.image, m.image_index FROM images i CROSS JOIN image_manifests m
+           WHERE m.organization = $1 AND m.fingerprint = i.image AND m.is_recent
+           UNION ALL
+           SELECT i.image, m.fingerprint FROM images i CROSS JOIN image_manifests m
+           WHERE m.organization = $1 AND m.image_index = i.image AND m.is_recent)
+         SELECT image, NULL AS bill FROM images
+         UNION ALL
+         SELECT d.image, b.id
+         FROM digests d CROSS JOIN latest_attestations l CROSS JOIN attestations a CROSS JOIN bills b
+         WHERE l.organization = $1 AND l.fingerprint = d.digest AND a.organization = $1 AND a.id = l.attestation
+           AND b.organization = $1 AND b.sha256 = a.attachment",
         |query| query.bind(organization).bind(at)
     );
-    let images: BTreeSet<Fingerprint> = images.into_iter().map(|(Bytes(image),)| image).collect();
-    let listed = crate::image_indexes::listed_manifests(transaction, organization, &images).await?;
-    let mut attested = images.clone();
-    attested.extend(crate::image_indexes::related(&listed));
-    let found: Vec<(Fingerprint, Uuid)> = fetch_for_all!(transaction, BILLS, attested, organization);
-    let mut of_digest: HashMap<Fingerprint, BTreeSet<Uuid>> = HashMap::new();
-    for (digest, bill) in found {
-        of_digest.entry(digest).or_default().insert(bill);
-    }
-    let mut bills: HashMap<Fingerprint, BTreeSet<Uuid>> = HashMap::new();
-    let pairs = listed.iter().filter(|pair| pair.counts);
-    let pairs = pairs.flat_map(|pair| [(pair.manifest, pair.index), (pair.index, pair.manifest)]);
-    for (image, digest) in images.iter().map(|image| (*image, *image)).chain(pairs) {
-        if let Some(of_digest) = of_digest.get(&digest).filter(|_| images.contains(&image)) {
-            bills.entry(image).or_default().extend(of_digest);
+    let mut running = RunningImages { images: BTreeSet::new(), bills: HashMap::new() };
+    for (Bytes(image), bill) in rows {
+        match bill {
+            None => _ = running.images.insert(image),
+            Some(Id(bill)) => _ = running.bills.entry(image).or_default().insert(bill),
         }
     }
-    Ok(RunningImages { images, bills })
+    Ok(running)
 }
 
-/// The packages among these that each running image contains.
+/// The packages of each running image that may have a name. Others are few.
 pub async fn contained(
     transaction: &mut Transaction,
     organization: &str,
     running: &RunningImages,
-    packages: &[Uuid],
+    name: &PackageName,
 ) -> Result<BTreeMap<Fingerprint, BTreeSet<Uuid>>, Error> {
-    let bills: HashSet<Uuid> = running.bills.values().flatten().copied().collect();
-    let mut of_bill: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
-    for chunk in packages.chunks(MAX_STATEMENT_ROWS) {
-        let found: Vec<(Uuid, Uuid)> = fetch_for_all!(
+    let bills: BTreeSet<Uuid> = running.bills.values().flatten().copied().collect();
+    let mut packages: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
+    for name in BTreeSet::from([&name.whole, &name.name, &name.normalized]) {
+        let ids = ids(name);
+        let rows: Vec<(Id, Id)> = rows_of!(
             transaction,
-            |query| {
-                query.push("SELECT bill, package FROM bill_packages WHERE organization = ");
-                query.push_bind(organization).push(" AND package IN (");
-                let mut list = query.separated(", ");
-                for package in chunk {
-                    list.push_bind(*package);
-                }
-                query.push(") AND bill IN (");
-            },
+            "hex(bill), hex(package)",
+            "SELECT bill, package FROM bill_packages
+             WHERE organization = $2 AND package >= $3 AND package <= $4 AND bill",
             bills.iter().copied(),
-            ")"
+            |query| query.bind(organization).bind(*ids.start()).bind(*ids.end())
         );
-        for (bill, package) in found {
-            of_bill.entry(bill).or_default().push(package);
+        for (Id(bill), Id(package)) in rows {
+            packages.entry(bill).or_default().push(package);
         }
     }
-    let mut contained: BTreeMap<Fingerprint, BTreeSet<Uuid>> = BTreeMap::new();
-    for (image, bills) in &running.bills {
-        let packages: BTreeSet<Uuid> =
-            bills.iter().filter_map(|bill| of_bill.get(bill)).flatten().copied().collect();
-        if !packages.is_empty() {
-            contained.insert(*image, packages);
-        }
-    }
-    Ok(contained)
+    let of_image = |bills: &BTreeSet<Uuid>| {
+        bills.iter().filter_map(|bill| packages.get(bill)).flatten().copied().collect::<BTreeSet<_>>()
+    };
+    Ok(running.bills.iter().map(|(image, bills)| (*image, of_image(bills))).collect())
+}
+
+/// The packages among these that have a name.
+pub async fn named(
+    transaction: &mut Transaction,
+    organization: &str,
+    ids: BTreeSet<Uuid>,
+    name: &PackageName,
+) -> Result<Vec<StoredPackage>, Error> {
+    const SELECT: &str = "
+        SELECT id, purl_type, namespace, name, version, purl FROM packages WHERE organization = ? AND id IN (?)";
+    let mut packages: Vec<StoredPackage> = fetch_for_all!(transaction, SELECT, ids, organization);
+    packages.retain(|package| name.matches(package));
+    Ok(packages)
 }
 
 /// Where images ran at a point in time; `None`: now.
@@ -287,31 +293,35 @@ pub async fn runs(
     transaction: &mut Transaction,
     organization: &str,
     at: Option<Timestamp>,
-    images: impl Iterator<Item = Fingerprint> + Clone,
+    images: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<ImageRun>, Error> {
     // Running and ended runs have an index each.
     macro_rules! select {
         ($condition:literal) => {
-            concat!(
-                "SELECT e.name AS environment, e.id AS environment_id, e.last_report_at, e.silent_after,
-                        COALESCE((SELECT g.to_at FROM gaps g
-                                  WHERE g.organization = e.organization AND g.environment = e.id AND g.from_at < ?
-                                  ORDER BY g.from_at DESC LIMIT 1) > ?, FALSE) AS is_in_gap,
-                        r.fingerprint, r.name AS image, r.started_at
-                 FROM artifact_runs r CROSS JOIN environments e
-                 WHERE e.organization = r.organization AND e.id = r.environment AND r.started_at <= ? AND ",
-                $condition,
-                " AND r.organization = ? AND r.fingerprint IN (?)"
+            rows_of!(
+                transaction,
+                "environment, hex(environment_id), last_report_at, silent_after, is_in_gap, hex(fingerprint), image, started_at",
+                concat!(
+                    "SELECT e.name AS environment, e.id AS environment_id, e.last_report_at, e.silent_after,
+                            COALESCE((SELECT g.to_at FROM gaps g
+                                      WHERE g.organization = e.organization AND g.environment = e.id AND g.from_at < $3
+                                      ORDER BY g.from_at DESC LIMIT 1) > $3, FALSE) AS is_in_gap,
+                            r.fingerprint, r.name AS image, r.started_at
+                     FROM artifact_runs r CROSS JOIN environments e
+                     WHERE e.organization = $2 AND e.id = r.environment AND r.organization = $2
+                       AND r.started_at <= $3 AND ",
+                    $condition,
+                    " AND r.fingerprint"
+                ),
+                images.iter().copied(),
+                |query| query.bind(organization).bind(at.map_or(i64::MAX, Timestamp::micros))
             )
         };
     }
-    const RUNNING: &str = select!("r.ended_at IS NULL");
-    const ENDED: &str = select!("r.ended_at IS NOT NULL AND r.ended_at > ?");
-    let time = at.map_or(i64::MAX, Timestamp::micros);
-    let mut runs: Vec<ImageRun> =
-        fetch_for_all!(transaction, RUNNING, images.clone(), time, time, time, organization);
+    let mut runs: Vec<ImageRun> = select!("r.ended_at IS NULL");
     if at.is_some() {
-        runs.append(&mut fetch_for_all!(transaction, ENDED, images, time, time, time, time, organization));
+        let mut ended: Vec<ImageRun> = select!("r.ended_at IS NOT NULL AND r.ended_at > $3");
+        runs.append(&mut ended);
     }
     Ok(runs)
 }
@@ -334,7 +344,7 @@ mod tests {
     #[test]
     fn package_matches_by_name_and_namespace_in_any_case() {
         let package = |namespace: &str, name: &str| StoredPackage {
-            id: Id(Uuid::nil()),
+            id: Uuid::nil(),
             purl_type: if name.contains("typing") { "pypi".to_owned() } else { String::new() },
             namespace: namespace.to_owned(),
             name: name.to_owned(),

@@ -42,33 +42,27 @@ pub async fn list(
     since: Option<Timestamp>,
     limit: i64,
 ) -> Result<DigestRuns, Error> {
-    // Running and ended runs have an index each, in the order of digests; PostgreSQL uses that of running ones only if all of its
-    // columns are sorted by. The expression keeps the index on ends unused, which
-    // would be sorted for each page. Without `since`, ended ones are not read.
-    macro_rules! nth {
-        ($grouped:literal, $distinct:literal, $union:literal) => {
-            concat!(
-                "SELECT fingerprint FROM (
-                   SELECT fingerprint FROM (SELECT fingerprint FROM artifact_runs
-                     WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2 ", $grouped,
-                   " ORDER BY ended_at, fingerprint LIMIT $4) AS running ",
-                $union,
-                " SELECT fingerprint FROM (SELECT ", $distinct, " fingerprint FROM artifact_runs
-                     WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3 AND fingerprint > $2
-                     ORDER BY fingerprint LIMIT $4) AS ended) AS used
-                 ORDER BY fingerprint LIMIT 1 OFFSET $4 - 1"
-            )
-        };
-    }
-    const LAST_DIGEST: &str = nth!("GROUP BY ended_at, fingerprint", "DISTINCT", "UNION");
-    const LAST_RUN: &str = nth!("", "", "UNION ALL");
+    // Running and ended runs have an index each, in the order of digests; PostgreSQL uses that of running ones only if all of
+    // its columns are sorted by. Without `since`, ended ones are not read.
+    const NEXT: &str = "
+        SELECT fingerprint FROM (
+          SELECT fingerprint, ROW_NUMBER() OVER digests AS digests, SUM(runs) OVER digests AS runs FROM (
+            SELECT fingerprint, SUM(runs) AS runs FROM (
+              SELECT * FROM (SELECT fingerprint, COUNT(*) AS runs FROM artifact_runs
+                WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2
+                GROUP BY ended_at, fingerprint ORDER BY ended_at, fingerprint LIMIT $4) AS running
+              UNION ALL
+              SELECT * FROM (SELECT fingerprint, COUNT(*) AS runs FROM artifact_runs
+                WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3
+                  AND fingerprint > $2
+                GROUP BY fingerprint ORDER BY fingerprint LIMIT $4) AS ended) AS used
+            GROUP BY fingerprint) AS counted
+          WINDOW digests AS (ORDER BY fingerprint)) AS numbered
+        WHERE digests = $4 OR runs >= $5 ORDER BY fingerprint LIMIT 1";
     let after = after.map_or(Vec::new(), |digest| digest.bytes().to_vec());
     let since = since.map_or(i64::MAX, Timestamp::micros);
-    let last_digest: Option<Fingerprint> =
-        fetch_optional_scalar!(transaction, LAST_DIGEST, organization, &after, since, limit);
-    let last_run: Option<Fingerprint> =
-        fetch_optional_scalar!(transaction, LAST_RUN, organization, &after, since, MAX_RUNS);
-    let next = [last_digest, last_run].into_iter().flatten().min();
+    let next: Option<Fingerprint> =
+        fetch_optional_scalar!(transaction, NEXT, organization, &after, since, limit, MAX_RUNS);
     let last = next.map_or(vec![u8::MAX; 32], |digest| digest.bytes().to_vec());
     let mut runs: Vec<DigestRun> = rows!(
         transaction,

@@ -52,7 +52,42 @@ async fn digests_are_read_page_by_page_in_order(database: Database) {
     }
 }
 
+/// An image of every cluster has a run in each environment.
+async fn page_ends_with_the_digest_of_the_last_run_that_it_may_have(database: Database) {
+    const MAX_RUNS: usize = 20_000;
+    let service = TestService::start(database).await;
+    let pods =
+        |digits: &str| report(&digits.chars().map(|c| pod(&c.to_string(), "cart:1", c)).collect::<Vec<_>>());
+    service.report(ADMIN, "prod", pods("abc")).await.expect(201);
+    let insert_runs = async |digit, first: usize, last: usize| {
+        let insert = format!(
+            "INSERT INTO artifact_runs (organization, environment, fingerprint, first_snapshot, last_snapshot, name, pods,
+                                        namespaces, started_at, ended_at)
+             WITH RECURSIVE n (i) AS (SELECT {first} UNION ALL SELECT i + 1 FROM n WHERE i < {last})
+             SELECT r.organization, r.environment, r.fingerprint, n.i, n.i, r.name, 1, '[]', r.started_at, r.started_at + 1
+             FROM artifact_runs r, n WHERE r.first_snapshot = 1 AND r.fingerprint = {}",
+            service.database.bytes(&digest(digit))
+        );
+        service.database.execute(&insert).await;
+    };
+    // With the running one, all but one of the runs.
+    insert_runs('a', 2, MAX_RUNS - 1).await;
+    let first = async || {
+        let page = service.read("/digests/acme?since=0").await;
+        (digits(&page), page["next"].clone())
+    };
+    assert_eq!(first().await, ("ab".to_owned(), json!(digest('b'))));
+    insert_runs('a', MAX_RUNS, MAX_RUNS).await;
+    assert_eq!(first().await, ("a".to_owned(), json!(digest('a'))));
+    insert_runs('a', MAX_RUNS + 1, MAX_RUNS + 9).await;
+    assert_eq!(first().await, ("a".to_owned(), json!(digest('a'))), "all runs of a digest are on one page");
+    let rest = service.read(&format!("/digests/acme?since=0&after={}", digest('a'))).await;
+    assert_eq!((digits(&rest).as_str(), &rest["next"]), ("bc", &Value::Null));
+    assert_eq!(digits(&service.read("/digests/acme").await), "abc", "only what runs counts");
+}
+
 crate::service::on_both!(
+    page_ends_with_the_digest_of_the_last_run_that_it_may_have,
     digests_in_use_have_names_times_and_environments,
     digests_are_read_page_by_page_in_order,
 );

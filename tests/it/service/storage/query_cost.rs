@@ -1,6 +1,7 @@
 //! The cost of queries about the present does not grow with ended rows. The tests count the steps of SQLite's
 //! virtual machine (<https://sqlite.org/c3ref/progress_handler.html>), which do not depend on the load.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,6 +11,7 @@ use rules::policy::{Needs, Policy, PolicyVersion};
 use serde_json::json;
 use store::environments::reports::IfLocked;
 use store::flows::FlowFilter;
+use store::packages::PackageName;
 use store::quotas::Created;
 use store::search::{MAX_SCANNED, SearchText};
 use store::trails::Filter;
@@ -28,6 +30,7 @@ const STEPS_PER_CALLBACK: i32 = 100;
 async fn insert_ended_rows(database: &Database, from: i64, to: i64) {
     let n = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
     let (hash, prod) = ("unhex(printf('%064x', i))", "(SELECT id FROM environments)");
+    let package = package("i");
     for insert in [
         format!("workloads (organization, hash, digests, owners) {n} SELECT 'acme', {hash}, '{{}}', '[]' FROM n"),
         format!(
@@ -62,6 +65,13 @@ async fn insert_ended_rows(database: &Database, from: i64, to: i64) {
         ),
         format!("audit (id, organization, at, actor, change) {n} SELECT randomblob(16), 'acme', i, 'ci', '' FROM n"),
         format!("attachments (organization, sha256, content, created_at) {n} SELECT 'acme', {hash}, x'00', i FROM n"),
+        // A version of the package in each.
+        format!("bills (organization, id, sha256, format) {n} SELECT 'acme', substr({hash}, 17), {hash}, '' FROM n"),
+        format!(
+            "packages (organization, id, purl_type, namespace, name, version, purl)
+             {n} SELECT 'acme', {package}, 'npm', '', 'cart', i, '' FROM n"
+        ),
+        format!("bill_packages (organization, bill, package) {n} SELECT 'acme', substr({hash}, 17), {package} FROM n"),
         format!(
             "provenance (organization, repository, fingerprint, flow, reported_by, recorded_at, priority)
              {n} SELECT 'acme', (SELECT id FROM repositories), {hash}, 'cart', 'ci', i, 0 FROM n"
@@ -102,6 +112,12 @@ async fn insert_ended_rows(database: &Database, from: i64, to: i64) {
     ] {
         database.execute(&format!("INSERT INTO {insert}")).await;
     }
+}
+
+/// The identifier of a version of the package `cart`.
+fn package(version: &str) -> String {
+    let name = Fingerprint::from_content(b"cart").to_string();
+    format!("unhex('{}' || printf('%020x', {version}))", &name[..12])
 }
 
 /// Counts the steps from now on.
@@ -163,6 +179,11 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         ReportedArtifact { name: "shop/cart:2".to_owned(), pods: 1, namespaces: vec!["shop".to_owned()] };
     let named = || [(artifact, &is)].into_iter().collect();
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
+    let cart = PackageName::new("cart");
+    let running = store::packages::running(&mut store.read().await.unwrap(), "acme", None).await.unwrap();
+    let contained =
+        store::packages::contained(&mut store.read().await.unwrap(), "acme", &running, &cart).await.unwrap();
+    assert_eq!(contained.values().map(BTreeSet::len).collect::<Vec<_>>(), [1]);
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
         "running artifacts with verdicts": read, |t| store::policies::verdicts::running_artifacts(&mut t, "acme", prod.id);
@@ -206,7 +227,8 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "retention: notifications": write, |t| store::retention::remove_notifications(&mut t, "acme", Timestamp::from_micros(0));
         "digests in use": read, |t| store::artifacts::digests::list(&mut t, "acme", None, None, 1_000);
         "packages: what runs": read, |t| store::packages::running(&mut t, "acme", None);
-        "packages: where it runs": read, |t| store::packages::runs(&mut t, "acme", None, [artifact].into_iter());
+        "packages: of what runs": read, |t| store::packages::contained(&mut t, "acme", &running, &cart);
+        "packages: where it runs": read, |t| store::packages::runs(&mut t, "acme", None, &one());
         "search: a digest": read, |t| store::search::artifacts(&mut t, "acme", artifact, artifact);
         "search: an image by its name": read, |t| store::search::images(&mut t, "acme", &ended);
         "search: a pod by its name": read, |t| store::search::pods(&mut t, "acme", &ended);
@@ -244,6 +266,22 @@ async fn queries_do_not_scan_ended_rows() {
     service.attest(ADMIN, "cart", "build-7", form(&attested)).await.expect(201);
     service.report(ADMIN, "prod", report(&[pod("cart-1", "shop/cart:1", 'a')])).await.expect(201);
     let database = service.stop().await;
+    let file = format!("X'{}'", digest('f'));
+    for statement in [
+        format!(
+            "INSERT INTO attachments (organization, sha256, content, created_at) VALUES ('acme', {file}, x'00', 1)"
+        ),
+        format!(
+            "INSERT INTO bills (organization, id, sha256, format) VALUES ('acme', substr({file}, 17), {file}, '')"
+        ),
+        format!(
+            "INSERT INTO bill_packages (organization, bill, package) VALUES ('acme', substr({file}, 17), {})",
+            package("0")
+        ),
+        format!("UPDATE attestations SET attachment = {file}"),
+    ] {
+        database.execute(&statement).await;
+    }
     let target = "INSERT INTO targets (id, organization, action, name, kind, content, created_at)
                   VALUES (randomblob(16), 'acme', 1, 'ops', 'WEBHOOK', '{}', 1)";
     database.execute(target).await;

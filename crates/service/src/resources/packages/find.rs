@@ -140,18 +140,23 @@ impl FoundPackages {
         let now = site.now();
         let at = query.at.unwrap_or(now);
         let mut transaction = site.store.read().await?;
+        let running = store::packages::running(&mut transaction, organization, query.at).await?;
+        let mut images =
+            store::packages::contained(&mut transaction, organization, &running, &query.name).await?;
+        let ids = images.values().flatten().copied().collect();
         let mut packages: HashMap<Uuid, (StoredPackage, Answer)> = HashMap::new();
-        for package in store::packages::named(&mut transaction, organization, &query.name).await? {
+        for package in store::packages::named(&mut transaction, organization, ids, &query.name).await? {
             let answer = query.check(&package);
             if answer != Answer::No {
                 packages.insert(package.id(), (package, answer));
             }
         }
-        let ids: Vec<Uuid> = packages.keys().copied().collect();
-        let running = store::packages::running(&mut transaction, organization, query.at).await?;
-        let images = store::packages::contained(&mut transaction, organization, &running, &ids).await?;
-        let runs =
-            store::packages::runs(&mut transaction, organization, query.at, images.keys().copied()).await?;
+        images.retain(|_, ids| {
+            ids.retain(|id| packages.contains_key(id));
+            !ids.is_empty()
+        });
+        let matching = images.keys().copied().collect();
+        let runs = store::packages::runs(&mut transaction, organization, query.at, &matching).await?;
         let mut found: Vec<(Position, &ImageRun)> = Vec::new();
         for run in &runs {
             let position = |package: &Uuid| Position {
