@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CI } from './ci.mjs';
-import { client, read, start, supercargo, token } from './service.mjs';
+import { client, digest, read, report, start, supercargo, token } from './service.mjs';
 
 let service;
 
@@ -19,6 +19,7 @@ before(async () => {
     'cart.jar': 'a program',
     'data.json': '{"coverage": 95.5}',
     'sbom.json': '{"bomFormat": "CycloneDX", "specVersion": "1.5", "components": [{"name": "a"}]}',
+    'bom.json': '{"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [{"type": "library", "name": "x", "purl": "pkg:npm/left-pad@1.3.0"}]}',
     'sarif.json': JSON.stringify({
       $schema: 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json',
       version: '2.1.0', runs: [{ tool: { driver: { name: 'Snyk Container', rules: [] } }, results: [] }],
@@ -84,6 +85,15 @@ for (const [command, type, isCompliant] of ATTESTED) {
     assert.ok(ours('list attestations shop').includes(type));
   });
 }
+
+test('the packages of an attached bill of materials are searched', async () => {
+  run(token.attester, 'attest junit --name unit --flow shop --trail bills --results-dir results');
+  const attest = `attest generic --name bill --flow shop --trail bills --fingerprint ${digest('b')} --attachments bom.json`;
+  run(token.attester, attest, { prints: 'is reported to trail: bills' });
+  await report(service, 'shelf', 'b');
+  const found = JSON.parse(ours('search --package left-pad --version <2 -o json'));
+  assert.deepEqual(found.data.map(({ environment, package: { purl } }) => [environment, purl]), [['shelf', 'pkg:npm/left-pad@1.3.0']]);
+});
 
 test('status, assert status and default-org need no setup', () => {
   run('', 'status', { prints: 'OK' });
@@ -170,7 +180,6 @@ test('assert artifact stops an untested artifact and lets a tested one pass', as
   const policy = '_schema: https://example.com/schemas/policy/environment/v1\nartifacts:\n  provenance: {required: true}\n'
     + '  attestations: [{name: unit, type: junit}]\n';
   await writeFile(join(service.folder, 'rules.yaml'), policy);
-  const digest = (digit) => digit.repeat(64);
   run(token.reporter, 'create environment prod --type K8S');
   for (const [flow, name, digit] of [['shop', 'lint', '1'], ['cart', 'unit', '2']]) {
     run(token.attester, `attest junit --name ${name} --fingerprint ${digest(digit)} --flow ${flow} --trail gate --results-dir results`);
