@@ -88,6 +88,18 @@ Checked: policy rules v3, policy \\\\u{{1b}}\\[2Jown. Digest: `sha256:{FINGERPRI
 }
 
 #[test]
+fn comment_says_that_there_is_no_verdict() {
+    let server =
+        Server::start(|_| Reply::json(404, json!({"message": "artifact *x* not found"}).to_string()));
+    let line = format!("assert artifact --fingerprint {FINGERPRINT} --environment prod");
+    assert_eq!(run(&server, &line).expect(4, &["not found"]).stdout, "");
+    let comment = run(&server, &format!("{line} -o markdown"));
+    let comment = &comment.expect(4, &["not found"]).stdout;
+    assert!(comment.starts_with("### :x: no verdict\n\n- "), "{comment}");
+    assert!(comment.ends_with("artifact \\*x\\* not found\n"), "{comment}");
+}
+
+#[test]
 fn several_artifacts_are_checked_and_a_policy_can_be_required() {
     let answer = json!({
         "scope": "flow", "compliant": true, "policy_evaluations": [], "flows": [

@@ -86,6 +86,11 @@ impl Output {
         }
     }
 
+    /// Prints a text if Markdown is asked for.
+    pub(crate) fn print_markdown(&self, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        if let Format::Markdown = self.format { write(&text()) } else { Ok(()) }
+    }
+
     /// Prints the raw value, or its table.
     pub(crate) fn print(&self, raw: &Value, table: impl FnOnce() -> Table) -> Result<(), Failure> {
         let stdout = io::stdout();

@@ -13,9 +13,8 @@ use crate::cli::files::{self, quoted};
 use crate::cli::output::state;
 use crate::cli::read::Format::{Digest, Reasons, State, Text};
 use crate::cli::read::{Column, Common, Objects, client, table, warn};
-use crate::cli::values::time;
 use client::{Operation, Parsed, Resource};
-use model::{EnvironmentName, PolicyName, Timestamp};
+use model::{EnvironmentName, PointInTime, PolicyName, Timestamp};
 use rules::policy::MAX_FILE;
 
 #[derive(Debug, Args)]
@@ -40,9 +39,9 @@ enum PolicyCommand {
         /// Policy whose new version the file would be (default: it would be added)
         #[arg(long, value_name = "NAME")]
         policy: Option<PolicyName>,
-        /// Check the artifacts that ran at this time: a UTC date or a time (RFC 3339)
-        #[arg(long, value_name = "TIME", value_parser = time)]
-        at: Option<Timestamp>,
+        /// Check the artifacts that ran at this time, such as 2026-10-03T14:00Z or 2w
+        #[arg(long, value_name = "TIME")]
+        at: Option<PointInTime>,
         #[command(flatten)]
         common: Common,
     },
@@ -79,6 +78,8 @@ struct InvalidEncoding(PathBuf);
 impl Policy {
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         let PolicyCommand::Check { file, environment, policy, at, common } = &self.command;
+        let now = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
+        let at = at.as_ref().map(|at| at.resolve(now));
         let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
         let bytes = files::read(limit, file).map_err(Failure::usage)?;
         let text = String::from_utf8(bytes).map_err(|_| Failure::usage(InvalidEncoding(file.clone())))?;

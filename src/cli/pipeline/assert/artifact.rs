@@ -81,6 +81,16 @@ const CHECKS: &[Column] = &[
 
 impl Artifact {
     pub(super) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let checked = self.check(service).await;
+        let failure = checked.as_ref().err().filter(|failure| failure.exit() != Exit::NonCompliant);
+        if let Some(failure) = failure {
+            // Replaces the comment with an earlier verdict.
+            self.common.output.print_markdown(|| no_verdict(failure))?;
+        }
+        checked
+    }
+
+    async fn check(&self, service: &ServiceOptions) -> Result<(), Failure> {
         let artifacts = self.artifacts.read().map_err(Failure::usage)?;
         let client = client(service)?;
         let (mut answers, mut judgments) = (Vec::new(), Vec::new());
@@ -320,6 +330,13 @@ impl Judgment {
         lines.push(format!("{checked}Digest: `sha256:{}`.{page}\n", self.artifact));
         lines.join("\n")
     }
+}
+
+/// A comment for a pull request whose artifact was not judged.
+fn no_verdict(failure: &Failure) -> String {
+    let causes = failure.causes();
+    let causes = causes.iter().map(|cause| format!("- {}\n", markdown(&Escaped(cause).to_string())));
+    format!("### :x: no verdict\n\n{}", causes.collect::<String>())
 }
 
 /// Why an attestation does not meet the requirements of a template.
