@@ -23,7 +23,7 @@ pub enum StatementError {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Statement {
     #[serde(rename = "_type")]
-    statement_type: String,
+    version: String,
     subject: Vec<Subject>,
     pub(crate) predicate_type: String,
     #[serde(default)]
@@ -53,8 +53,8 @@ impl Statement {
     pub(crate) fn parse(payload: &[u8], artifact: Fingerprint) -> Result<Self, StatementError> {
         let statement: Self =
             serde_json::from_slice(payload).map_err(|error| StatementError::Json(Shown::new(error)))?;
-        if !TYPES.contains(&statement.statement_type.as_str()) {
-            return Err(StatementError::Type(Shown::new(statement.statement_type)));
+        if !TYPES.contains(&statement.version.as_str()) {
+            return Err(StatementError::Type(Shown::new(statement.version)));
         }
         let digest = artifact.to_string();
         if !statement.subject.iter().any(|subject| subject.digest.sha256.as_ref() == Some(&digest)) {

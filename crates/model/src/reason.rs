@@ -372,6 +372,7 @@ impl fmt::Display for Reason {
 pub fn subject(name: Option<&str>, kind: Option<&str>) -> String {
     match (name, kind) {
         (Some(name), None) => name.to_owned(),
+        (Some(name), Some(kind)) if name == kind => name.to_owned(),
         (Some(name), Some(kind)) => format!("{name} ({kind})"),
         (None, kind) => format!("an attestation of type {}", kind.unwrap_or("any")),
     }

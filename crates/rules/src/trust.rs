@@ -27,15 +27,12 @@ fn owner_pattern(text: String) -> Result<String, InvalidOwnerPattern> {
         return Err(InvalidOwnerPattern);
     }
     let Some((fixed, rest)) = text.split_once('*') else { return Ok(text) };
-    let names_owner = match fixed.split_once("://") {
-        Some((_, path)) => {
-            let segments: Vec<_> = path.split('/').collect();
-            matches!(segments.as_slice(), [host, owner, _, ..] if !host.is_empty() && !owner.is_empty())
-        }
-        None => {
-            let domain = rest.strip_prefix('@').filter(|_| fixed.is_empty());
-            domain.is_some_and(|domain| domain.contains('.') && !domain.contains(['*', '@', '/']))
-        }
+    let names_owner = if let Some((_, path)) = fixed.split_once("://") {
+        let segments: Vec<_> = path.split('/').collect();
+        matches!(segments.as_slice(), [host, owner, _, ..] if !host.is_empty() && !owner.is_empty())
+    } else {
+        let domain = rest.strip_prefix('@').filter(|_| fixed.is_empty());
+        domain.is_some_and(|domain| domain.contains('.') && !domain.contains(['*', '@', '/']))
     };
     if names_owner { Ok(text) } else { Err(InvalidOwnerPattern) }
 }
@@ -45,9 +42,10 @@ impl OwnerPattern {
     pub fn matches(&self, text: &str) -> bool {
         let pattern = self.0.as_str();
         let number = pattern.split('/').count();
-        let parts: Vec<&str> = match pattern.ends_with('*') {
-            true => text.splitn(number, '/').collect(),
-            false => text.split('/').collect(),
+        let parts: Vec<&str> = if pattern.ends_with('*') {
+            text.splitn(number, '/').collect()
+        } else {
+            text.split('/').collect()
         };
         let segment = |(pattern, part): (&str, &&str)| {
             Pattern::new(pattern).map_or(pattern == *part, |pattern| pattern.matches(part))
@@ -72,10 +70,10 @@ pub struct Trust {
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
-    /// URL of the issuer of its identity tokens, such as https://token.actions.githubusercontent.com.
+    /// URL of the issuer of its identity tokens.
     pub issuer: String,
-    /// Email address, or URL of a workflow. * stands for characters of one segment or, at the end, for any, but not for the owner,
-    /// as in https://github.com/acme/* and *@example.com.
+    /// Email address, or URL of a workflow. * stands for characters of one segment or, at the end, for any, but never for the
+    /// owner.
     #[cfg_attr(feature = "openapi", schemars(with = "String"))]
     pub subject: OwnerPattern,
 }

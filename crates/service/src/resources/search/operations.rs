@@ -71,9 +71,11 @@ pub(crate) struct FoundArtifact {
     #[serde(flatten)]
     digests: RelatedDigests,
     /// Verified signatures of the artifact, and of statements about it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     signed_evidence: Vec<SignedAttestation>,
-    /// How many other origins flows named than the one that counts
-    conflicting_origins: i64,
+    /// How many other origins flows named than the one that counts, if any
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conflicting_origins: Option<i64>,
 }
 
 /// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
@@ -134,7 +136,7 @@ pub(crate) async fn search(
             history: history.events(None),
             digests: known.digests(artifact),
             signed_evidence: Vec::new(),
-            conflicting_origins: conflicts.get(&artifact).copied().unwrap_or_default(),
+            conflicting_origins: conflicts.get(&artifact).copied().filter(|number| *number > 0),
         };
         let in_flows = known.flows(artifact).map(|flow| {
             let found = known.in_flow(&site, &organization, artifact, flow);

@@ -54,16 +54,44 @@ pub(crate) struct Assertion<'a> {
     artifact_name: Option<String>,
     /// The artifact's page.
     html_url: String,
-    /// Verified signatures of the artifact, and of statements about it.
-    signed_evidence: Vec<SignedAttestation>,
-    /// How many other origins flows named than the one that counts.
-    conflicting_origins: i64,
+    #[serde(flatten)]
+    evidence: OriginEvidence,
     /// The policies of the scope; empty for scope `flow`.
     policy_evaluations: Vec<PolicyResult<'a>>,
     /// The flows that hold the artifact.
     flows: Vec<FlowResult>,
     /// All flows together.
     compliance_status: ArtifactCompliance,
+}
+
+/// What shows where an artifact comes from.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+struct OriginEvidence {
+    /// Verified signatures of the artifact, and of statements about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signed_evidence: Vec<SignedAttestation>,
+    /// How many other origins flows named than the one that counts, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conflicting_origins: Option<i64>,
+}
+
+impl OriginEvidence {
+    /// Of one artifact, by the digests of its image; in a flow, or in any.
+    async fn read(
+        transaction: &mut Transaction,
+        organization: &str,
+        artifact: Fingerprint,
+        digests: &BTreeSet<Fingerprint>,
+        flow: Option<&str>,
+    ) -> Result<Self, store::Error> {
+        let mut signed_evidence =
+            store::attestations::lists::signed(transaction, organization, digests).await?;
+        signed_evidence.retain(|signed| flow.is_none_or(|flow| signed.flow_name == flow));
+        let own = BTreeSet::from([artifact]);
+        let conflicts = store::provenance::numbers_of_conflicts(transaction, organization, &own).await?;
+        let conflicting_origins = conflicts.get(&artifact).copied().filter(|number| *number > 0);
+        Ok(Self { signed_evidence, conflicting_origins })
+    }
 }
 
 /// Requirements that an artifact is checked against.
@@ -206,9 +234,6 @@ pub(crate) async fn assert_artifact(
         let mut lists = evidence::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
     }
-    if names.len() > MAX_POLICIES {
-        return Err(Problem::field(POLICY, &format!("expected at most {MAX_POLICIES} policies")));
-    }
     for name in names {
         policies.push(named_policy(&site, &mut transaction, &organization, name).await?);
     }
@@ -243,17 +268,12 @@ pub(crate) async fn assert_artifact(
     let assessment = requirements.assess(&artifact, &known, &evidence, site.now());
     let verdict = assessment.verdict().0;
     let mut policy_evaluations: Vec<_> = assessment.policies.iter().map(PolicyResult::new).collect();
-    let digests = if evidence.related.is_empty() {
-        wanted
-    } else {
-        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &wanted).await?;
-        wanted.into_iter().chain(related(&listed)).collect()
-    };
-    let mut signed_evidence =
-        store::attestations::lists::signed(&mut transaction, &organization, &digests).await?;
-    signed_evidence.retain(|signed| flow.is_none_or(|flow| signed.flow_name == flow));
-    let conflicts =
-        store::provenance::numbers_of_conflicts(&mut transaction, &organization, &digests).await?;
+    let mut digests = wanted;
+    if !evidence.related.is_empty() {
+        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &digests).await?;
+        digests.extend(related(&listed));
+    }
+    let origin = OriginEvidence::read(&mut transaction, &organization, artifact, &digests, flow).await?;
     add_findings(&site, transaction, &organization, &digests, &mut policy_evaluations).await?;
     let flows: Vec<FlowResult> =
         flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
@@ -283,8 +303,7 @@ pub(crate) async fn assert_artifact(
         message,
         artifact_name,
         html_url: site.links.artifact_page(&organization, artifact),
-        signed_evidence,
-        conflicting_origins: conflicts.get(&artifact).copied().unwrap_or_default(),
+        evidence: origin,
         policy_evaluations,
         flows,
         compliance_status,
@@ -345,6 +364,9 @@ async fn named_policy(
 fn scope<T>(environment: Option<&EnvironmentName>, policies: &[T]) -> Result<AssertionScope, Problem> {
     match (environment, policies) {
         (Some(_), []) => Ok(AssertionScope::Environment),
+        (None, [_, ..]) if policies.len() > MAX_POLICIES => {
+            Err(Problem::field(POLICY, &format!("expected at most {MAX_POLICIES} policies")))
+        }
         (None, [_, ..]) => Ok(AssertionScope::Policy),
         (None, []) => Ok(AssertionScope::Flow),
         (Some(_), [_, ..]) => {

@@ -9,7 +9,6 @@ pub(crate) mod data;
 mod form;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -32,7 +31,8 @@ use crate::resources::attestations::operations::attest::data::{AttestationData, 
 use crate::resources::attestations::operations::attest::form::AttestationForm;
 use model::{
     AttestationFields, BundleFields, CustomFields, Fingerprint, FlowName, GenericFields, JiraFields,
-    JunitFields, PullRequestFields, SnykFields, SonarFields, SystemFields, TrailName, commit_url,
+    JunitFields, PullRequestFields, SignedEvidence, SnykFields, SonarFields, SystemFields, TrailName,
+    commit_url,
 };
 use rules::notification::{Cause, CauseKind};
 use store::Transaction;
@@ -129,18 +129,12 @@ pub(crate) async fn attest(
     let key = KeyedRequest::read(request.headers(), &caller)?;
     let parts = Parts { data: DATA, file: "attachment_file", max_file: app.limits.attachment };
     let mut form = Form::read(&app, &organization, parts, request).await?;
-    let mut data = path_type.read(form.data()?)?;
-    app.unknown_fields.warn(caller.token, &caller.name, &organization, mem::take(&mut data.unknown));
-    let mut file = form.take_file();
-    let (mut receipt, mut signed) = (HeaderMap::new(), None);
-    if matches!(path_type, PathType::Bundle) {
-        signed = Some(bundle::verify(&app, &organization, &mut data, &mut file, &mut receipt).await?);
-    }
+    let Sent { data, attachment, bill, signed, receipt } =
+        Sent::read(&app, &organization, path_type, &mut form).await?;
+    app.unknown_fields.warn(caller.token, &caller.name, &organization, data.unknown);
     let AttestationData { fields, kind, passes, results, other, .. } = data;
     let commit_url =
         fields.git_commit_info.as_ref().and_then(|commit| commit_url(fields.repo_info.as_ref(), commit));
-    let (attachment, bill) = read_file(&path_type, file, app.limits.attachment).await?;
-    receipt.extend(bill.headers());
     let attachment = attachment.as_ref();
     let hash = attachment.map(|attachment| Fingerprint::from_content(&attachment.content));
     let content = repeated::hash(&[
@@ -232,15 +226,39 @@ pub(crate) async fn attest(
     Ok(created(receipt))
 }
 
-/// The file, and what it is. Test results and signed evidence are no bill, and often large.
-async fn read_file(
-    path_type: &PathType,
-    file: Option<File>,
-    max: u64,
-) -> Result<(Option<File>, Bill), Problem> {
-    match path_type {
-        PathType::Junit | PathType::Bundle => Ok((file, Bill::Other)),
-        _ => bill::read(file, max).await,
+/// The parts of a form, checked and read.
+struct Sent {
+    data: AttestationData,
+    attachment: Option<File>,
+    /// What the file is.
+    bill: Bill,
+    /// Who signed it, as verified.
+    signed: Option<SignedEvidence>,
+    /// What the response says about the file.
+    receipt: HeaderMap,
+}
+
+impl Sent {
+    async fn read(
+        app: &App,
+        organization: &str,
+        path_type: PathType,
+        form: &mut Form,
+    ) -> Result<Self, Problem> {
+        let (mut data, mut file) = (path_type.read(form.data()?)?, form.take_file());
+        let (mut receipt, mut signed) = (HeaderMap::new(), None);
+        let (attachment, bill) = match path_type {
+            // Test results are no bill, and often large.
+            PathType::Junit => (file, Bill::Other),
+            PathType::Bundle => {
+                let verified = bundle::verify(app, organization, &mut data, &mut file, &mut receipt).await?;
+                signed = Some(verified);
+                (file, Bill::Other)
+            }
+            _ => bill::read(file, app.limits.attachment).await?,
+        };
+        receipt.extend(bill.headers());
+        Ok(Self { data, attachment, bill, signed, receipt })
     }
 }
 
