@@ -204,8 +204,7 @@ async fn policy_requires_a_signer_a_builder_and_a_source(database: Database) {
     attest(&service, "provenance", &artifact, &bundle).await.expect(201);
     assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
     let subject = "https://github.com/sigstore-conformance/*";
-    let mut version = 1;
-    for (requirement, finding) in [
+    let changes = [
         (
             format!(
                 "signer: {{issuer: \"{ISSUER}\", subject: \"{subject}\"}}, builder: \"{subject}\", source: \"{REPOSITORY}\""
@@ -229,9 +228,9 @@ async fn policy_requires_a_signer_a_builder_and_a_source(database: Database) {
             "source: \"https://github.com/acme/*\"".to_owned(),
             Some(format!("names the source {REPOSITORY}, expected https://github.com/acme/*")),
         ),
-    ] {
+    ];
+    for (version, (requirement, finding)) in (2..).zip(changes) {
         put(&service, ADMIN, "built", &rule(&requirement)).await.expect(200);
-        version += 1;
         let expected = finding.map_or_else(
             || "prod COMPLIANT []".to_owned(),
             |finding| format!("prod NON-COMPLIANT [\"built v{version}: provenance (slsa-provenance) of the flow cart {finding}\"]"),
