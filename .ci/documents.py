@@ -1,7 +1,8 @@
-"""Validates the YAML and Python that readers copy from the documents: python .ci/documents.py
+"""Validates the links of the documents, and the YAML and Python that readers copy: python .ci/documents.py
 
 Chart values must render, objects must match the schema of Kubernetes, and bootstrap files and the example of a card for
-Teams their own schema. `cargo test` checks the other blocks (tests/it/documents).
+Teams their own schema. Links to files and headings must lead somewhere, also from sources. `cargo test` checks the other
+blocks (tests/it/documents).
 """
 
 import json
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from functools import partial
+from collections import Counter
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,6 +24,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s:]+)\)")
+PAGE = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
 BOOTSTRAP = jsonschema.Draft202012Validator(json.loads((ROOT / "examples/bootstrap.schema.json").read_text()))
 
 
@@ -77,6 +81,32 @@ def check_cards(text):
         jsonschema.Draft6Validator(json.loads(schema.read_text())).validate(attachment["content"])
 
 
+def broken_links():
+    """Links of documents, and names of pages in sources, to a file or a heading that does not exist."""
+    names = ["git", "ls-files", "*.md", "*.rs", "*.yaml"]
+    listed = subprocess.run(names, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
+    for page in map(ROOT.joinpath, listed.splitlines()):
+        pattern, folder = (LINK, page.parent) if page.suffix == ".md" else (PAGE, ROOT)
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for link in pattern.findall(line):
+                path, _, heading = link.partition("#")
+                target = folder / path if path else page
+                if not target.exists() or heading and target.suffix == ".md" and heading not in anchors(target):
+                    yield f"{page.relative_to(ROOT)}:{number}: {link} does not exist"
+
+
+@cache
+def anchors(page):
+    """The anchors that GitHub gives to the headings of a page: repeated ones are numbered."""
+    found, seen = set(), Counter()
+    for heading in re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w -]", "", text).replace(" ", "-")
+        found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found
+
+
 def main():
     failed = False
     examples = {"examples/notification.teams.json": check_cards, "examples/all-in-one.yaml": partial(check_yaml, named={})}
@@ -88,6 +118,9 @@ def main():
                 kubernetes_validate.SchemaNotFoundError, subprocess.CalledProcessError, SyntaxError, yaml.YAMLError) as error:
             failed = True
             print(f"{place}: {getattr(error, 'message', error)}")
+    for problem in broken_links():
+        failed = True
+        print(problem)
     print(f"{len(checks)} examples")
     sys.exit(failed)
 
