@@ -144,6 +144,7 @@ async fn each_route_below_an_organization_admits_its_roles_only(database: Databa
     POST /api/v2/tokens/{org}: admin
     PUT /api/v2/allowlists/{org}/{env_name}: admin
     PUT /api/v2/approvals/{org}/{flow_name}/{approval_number}/withdraw: approve, admin
+    PUT /api/v2/environments/{org}/{env_name}/archive: admin
     PUT /api/v2/environments/{org}/{env_name}/report/K8S: report, admin
     PUT /api/v2/environments/{org}: report, admin
     PUT /api/v2/flows/{org}/template_file: attest, admin
