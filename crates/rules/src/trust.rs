@@ -50,8 +50,15 @@ impl OwnerPattern {
         let segment = |(pattern, part): (&str, &&str)| {
             Pattern::new(pattern).map_or(pattern == *part, |pattern| pattern.matches(part))
         };
-        parts.len() == number && pattern.split('/').zip(&parts).all(segment)
+        !leaves_its_path(text) && parts.len() == number && pattern.split('/').zip(&parts).all(segment)
     }
+}
+
+/// Whether a reader of the URL may resolve it to another path, as of another owner.
+fn leaves_its_path(text: &str) -> bool {
+    let path = text.to_ascii_lowercase().replace("%2e", ".");
+    let path = path.replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
+    path.split('/').any(|segment| segment == "." || segment == "..")
 }
 
 /// Signers that an organization trusts.
@@ -170,6 +177,12 @@ mod tests {
             ("https://github.com/acme/*", "https://github.com/Acme/cart", false),
             ("https://github.com/acme/*", "http://github.com/acme/cart", false),
             ("https://github.com/acme/*", "https://github.com.evil/acme/cart", false),
+            ("https://github.com/acme/*", "https://github.com/acme/../evil/cart", false),
+            ("https://github.com/acme/*", "https://github.com/acme/./cart", false),
+            ("https://github.com/acme/*", "https://github.com/acme/%2E./evil/cart", false),
+            ("https://github.com/acme/*", "https://github.com/acme/..%2fevil/cart", false),
+            ("https://github.com/acme/*", r"https://github.com/acme/..\evil/cart", false),
+            ("https://github.com/acme/*", "https://github.com/acme/cart/w.yml@refs/heads/v1..2", true),
             ("https://github.com/acme/*", "https://evil.example/https://github.com/acme/cart", false),
             (workflow, workflow, true),
             (workflow, "https://github.com/acme/cart", false),

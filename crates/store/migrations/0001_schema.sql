@@ -574,7 +574,8 @@ CREATE TABLE packages (
     PRIMARY KEY (organization, id)
 );
 
--- A search reads those of one name in each running bill, however many versions there are. Without foreign keys, which would be checked for each of thousands of packages: both rows are inserted and removed with it.
+-- A search reads those of one name in each running bill, however many versions there are. Without foreign keys, which would be
+-- checked for each of thousands of packages: both rows are inserted and removed with it.
 CREATE TABLE bill_packages (
     organization TEXT NOT NULL,
     bill UUID NOT NULL,

@@ -71,8 +71,8 @@ impl Caller {
         permitted.map_err(|denial| deny(&self.name, self.role, organization, &denial))
     }
 
-    pub(crate) fn authorize_flow(&self, organization: &str, name: &FlowName) -> Result<(), Problem> {
-        let permitted = self.role.permits(&self.scope, Operation::Attest(name.as_str()));
+    pub(crate) fn authorize(&self, organization: &str, operation: Operation<'_>) -> Result<(), Problem> {
+        let permitted = self.role.permits(&self.scope, operation);
         permitted.map_err(|denial| deny(&self.name, self.role, organization, &denial))
     }
 }
@@ -116,7 +116,7 @@ pub(crate) struct Attest;
 pub(crate) struct Approve;
 /// Creates an environment: roles `report` and `admin`. The operation calls [`Caller::authorize_creation`].
 pub(crate) struct Create;
-/// Creates a flow: roles `attest` and `admin`. The operation calls [`Caller::authorize_flow`].
+/// Creates a flow: roles `attest` and `admin`. The operation calls [`Caller::authorize`].
 pub(crate) struct CreateFlow;
 /// Reads an environment, the first parameter after `{org}`: roles `read` and `admin`, and `report` for its own.
 pub(crate) struct ReadEnvironment;

@@ -78,7 +78,8 @@ pub struct EnvironmentPlace {
 
 /// The columns of an [`EnvironmentOverview`].
 const SELECT_OVERVIEWS: &str = "
-    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.archived_at, e.snapshot, e.last_report_at, e.excluded_pods,
+    SELECT e.id, e.name, e.description, e.is_declared, e.created_at, e.archived_at, e.snapshot,
+           e.last_report_at, e.excluded_pods,
            (SELECT s.received_at FROM snapshots s
             WHERE s.organization = e.organization AND s.environment = e.id AND s.snapshot = e.snapshot)
              AS last_changed_at,

@@ -80,7 +80,8 @@ const CONFIRM: &str = "
     SET last_report_at = CASE WHEN last_report_at >= $1 THEN last_report_at + 1 ELSE $1 END,
         changed_at = CASE WHEN changed_at >= $1 THEN changed_at + 1 ELSE $1 END
     WHERE organization = $2 AND name = $3 AND body_hash = $4 AND reported_by = $5
-      AND last_report_at >= $1 - COALESCE(silent_after, $6) AND archived_at IS NULL AND NOT (forbids_exclusion AND excluded_pods > 0)";
+      AND last_report_at >= $1 - COALESCE(silent_after, $6) AND archived_at IS NULL
+      AND NOT (forbids_exclusion AND excluded_pods > 0)";
 
 const CREATE: &str = "
     INSERT INTO environments (id, organization, name, created_at, created_by_token, snapshot)

@@ -47,6 +47,9 @@ async fn archived_environment_runs_nothing_and_returns_when_it_is_created(databa
     assert!(page.contains("Archived"), "{page}");
     log(&service, &["verify"]).await.expect(0, &[]);
 
+    service.program(ADMIN, "environment archive prod").await.expect(0, &[]);
+    service.program(REPORTER, "environment create prod").await.expect(3, &["admin"]);
+    service.program(ADMIN, "environment create prod").await.expect(0, &[]);
     service.program(ADMIN, "environment create prdo").await.expect(0, &[]);
     service.report(ADMIN, "prdo", pods).await.expect(201);
     assert!(in_use().await.contains("prdo"));

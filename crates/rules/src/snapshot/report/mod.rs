@@ -208,7 +208,6 @@ impl NormalizedReport {
         Ok(Self { pods, workloads, hash: Fingerprint::from(<[u8; 32]>::from(whole.finalize())) })
     }
 
-    /// A report without pods.
     #[must_use]
     pub fn empty() -> Self {
         Self { pods: Vec::new(), workloads: BTreeMap::new(), hash: Fingerprint::from_content(b"") }

@@ -20,6 +20,7 @@ use crate::http::response::created;
 use crate::http::template_file;
 use crate::identity::access::{Admitted, Caller, CreateFlow, Read};
 use crate::site::Site;
+use model::access::Operation;
 use model::{
     FlowName, Pagination, RequiredArtifact, RequiredAttestation, ShortText, TemplateBody, Text, UnknownFields,
 };
@@ -242,7 +243,7 @@ async fn put(
     template: Option<&TemplateBody>,
 ) -> Result<Response, Problem> {
     let flow = &new.name;
-    caller.authorize_flow(organization, flow)?;
+    caller.authorize(organization, Operation::Attest(flow.as_str()))?;
     let unknown = new.unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn(caller.token, &caller.name, organization, unknown);
     let mut evaluating = Evaluating::exclusive(app, organization).await?;

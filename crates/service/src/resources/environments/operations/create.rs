@@ -14,6 +14,7 @@ use crate::http::json;
 use crate::http::problem::Problem;
 use crate::http::response::created;
 use crate::identity::access::{Admitted, Create};
+use model::access::Operation;
 use model::{EnvironmentName, Text, UnknownFields};
 use rules::snapshot::report::Kind;
 use store::quotas::Created;
@@ -40,7 +41,7 @@ pub(crate) struct NewEnvironment {
     unknown: UnknownFields,
 }
 
-/// Create an environment, change its description, or restore an archived one. Not in the interface.
+/// Create an environment, change its description, or, with role `admin`, restore an archived one. Not in the interface.
 #[utoipa::path(
     put,
     path = "/environments/{org}",
@@ -74,6 +75,9 @@ pub(crate) async fn create_environment(
     let existing = store::environments::overview(transaction, &organization, name).await?;
     if existing.as_ref().is_some_and(|existing| existing.is_declared) {
         return Err(declared("environment", name));
+    }
+    if existing.as_ref().is_some_and(|existing| existing.archived_at.is_some()) {
+        caller.authorize(&organization, Operation::Administer)?;
     }
     let is_new = existing.is_none();
     if is_new {
