@@ -86,7 +86,7 @@ fn demo_prints_all_steps_as_plain_text_and_removes_its_folder() {
         "trigger      ON_COMPLIANT_ENV\n  environment  storefront, snapshot 3\n\n",
         "12. Find a package where it runs",
         "→ attested sbom in web/c07d3b5: CycloneDX 1.6, 4 packages",
-        "shop/Deployment web",
+        "shop/deploy/web",
         "org.apache.logging.log4j:log4j-core",
         "have no bill of materials",
         "13. Stop an image that another builder built",

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::service::records::log::{KEY, OTHER_KEY, PUBLIC_KEY};
+use crate::service::rules::check_policy;
 use crate::service::rules::policies::{attach, put, verdicts};
 use crate::service::support::browser::Browser;
 use crate::service::{
@@ -230,6 +231,13 @@ async fn policy_requires_a_signer_a_builder_and_a_source(database: Database) {
         ),
     ];
     for (version, (requirement, finding)) in (2..).zip(changes) {
+        let mut next = check_policy::candidate(&rule(&requirement));
+        next["policy_name"] = json!("built");
+        let effect = check_policy::send(&service, READER, &next).await.expect(200).json();
+        let after = if finding.is_none() { "COMPLIANT" } else { "NON-COMPLIANT" };
+        assert_eq!(effect["after"], after, "{effect}");
+        let finding_of = |effect: &Value| effect["artifacts"][0]["reasons"][0]["text"].to_string();
+        assert!(finding.iter().all(|finding| finding_of(&effect).contains(finding)), "{effect}");
         put(&service, ADMIN, "built", &rule(&requirement)).await.expect(200);
         let expected = finding.map_or_else(
             || "prod COMPLIANT []".to_owned(),

@@ -9,12 +9,12 @@ use crate::service::{
     ADMIN, APPROVER, ATTESTER, Database, READER, REPORTER, Response, STRANGER, TestService, digest,
 };
 
-async fn send(service: &TestService, token: &str, body: &Value) -> Response {
+pub(crate) async fn send(service: &TestService, token: &str, body: &Value) -> Response {
     let request = service.request(Method::POST, token, "/policies/acme/check");
     Response::from_request(request.header("Content-Type", "application/json").body(body.to_string())).await
 }
 
-fn candidate(artifacts: &str) -> Value {
+pub(crate) fn candidate(artifacts: &str) -> Value {
     json!({"policy_file": policy_file(artifacts), "environment_name": "prod"})
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct FoundPackage {
     pub(super) environment: String,
     /// Whether the environment was not reported at the time: the image ran before, and may not have run any more
     pub(super) is_silent: bool,
-    /// Namespace, kind and name of each
+    /// Namespace and owner of each, such as shop/deploy/cart
     pub(super) workloads: BTreeSet<String>,
     /// The name of the image
     pub(super) image: String,
@@ -208,7 +208,7 @@ impl FoundPackages {
                 workloads: owners
                     .into_iter()
                     .flatten()
-                    .map(|owner| format!("{}/{}", owner.namespace, owner.owner))
+                    .map(|owner| format!("{}/{}", owner.namespace, owner.owner.short()))
                     .collect(),
                 image: run.image.clone(),
                 fingerprint: run.fingerprint,
