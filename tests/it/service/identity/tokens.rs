@@ -210,7 +210,10 @@ async fn expired_token_is_rejected_and_its_use_is_recorded_once_an_hour(database
         (created(&service, &body).await, created(&service, &json!({"name": "idle", "role": "read"})).await);
     service.get(&soon, "/trails/acme").await.expect(200);
     let used = async |name| listed(&service, &[name]).await[0]["last_used_at"].as_f64();
-    eventually("the use is recorded", async || used("soon").await.is_some()).await;
+    eventually("both uses are recorded", async || {
+        used("soon").await.is_some() && used("admin").await.is_some()
+    })
+    .await;
     let first = used("admin").await;
     for _ in 0..20 {
         service.get(&soon, "/trails/acme").await.expect(200);
