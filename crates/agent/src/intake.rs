@@ -74,10 +74,14 @@ pub(super) fn namespace_warning(problem: &str) -> String {
 fn log_skips(namespace: &str, name: &str, applied: &ApplyResult) {
     let (namespace, name) = (Escaped(namespace), Escaped(name));
     if let Some(why) = &applied.skip {
-        tracing::debug!("left out: pod {namespace}/{name}, {why}");
+        tracing::debug!("left out: pod {namespace}/{name}, {}", why.description());
     }
     for (why, n) in &applied.skipped_containers {
-        tracing::debug!("left out: {} of {namespace}/{name}, {why}", pluralize(*n, "container"));
+        tracing::debug!(
+            "left out: {} of {namespace}/{name}, {}",
+            pluralize(*n, "container"),
+            why.description()
+        );
     }
 }
 

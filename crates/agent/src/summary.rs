@@ -76,9 +76,12 @@ impl ReportOutcome {
 
 /// The pods and containers left out, such as `2 pods ended, 1 container not started`.
 fn left_out(tally: &Tally) -> String {
-    let pods = tally.skipped_pods.iter().map(|(why, n)| format!("{} {why}", pluralize(*n, "pod")));
-    let containers =
-        tally.skipped_containers.iter().map(|(why, n)| format!("{} {why}", pluralize(*n, "container")));
+    let pods =
+        tally.skipped_pods.iter().map(|(why, n)| format!("{} {}", pluralize(*n, "pod"), why.description()));
+    let containers = tally
+        .skipped_containers
+        .iter()
+        .map(|(why, n)| format!("{} {}", pluralize(*n, "container"), why.description()));
     pods.chain(containers).collect::<Vec<_>>().join(", ")
 }
 

@@ -5,7 +5,7 @@ use http::{Method, StatusCode};
 use super::body::ReportBody;
 use super::client::Client;
 use super::error::{Error, ServiceRequest};
-use model::EnvironmentName;
+use model::{EnvironmentName, words};
 
 /// The interface's response to a report without a new snapshot.
 const UNCHANGED: &str = "report processed, no new snapshots to create";
@@ -19,15 +19,16 @@ pub enum IfUnknown {
     Create,
 }
 
-/// The result of an accepted report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accepted {
-    /// The service created a snapshot.
-    NewSnapshot,
-    /// The running artifacts are those of the current snapshot.
-    Unchanged,
-    /// The response does not tell; the interface permits this.
-    Unspecified,
+words! {
+    /// The result of an accepted report, with the label of its metric.
+    Accepted {
+        /// The service created a snapshot.
+        NewSnapshot "new_snapshot",
+        /// The running artifacts are those of the current snapshot.
+        Unchanged "unchanged",
+        /// The response does not tell; the interface permits this.
+        Unspecified "accepted",
+    }
 }
 
 impl Client {

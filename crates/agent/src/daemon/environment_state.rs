@@ -115,8 +115,9 @@ impl EnvironmentState {
     }
 
     pub(super) fn measure(&self, tally: &Tally, metrics: &Metrics, now: Instant) {
-        let label = metrics::EnvironmentLabel { environment: self.config.name.as_str().to_owned() };
-        metrics.count(&label, tally);
+        let name = self.config.name.as_str();
+        let label = metrics::labels([("environment", name)]);
+        metrics.count(name, tally);
         // Starts the series at 0: an alert on its increase misses a first value above 0.
         metrics.other_writers.get_or_create(&label).inc_by(0);
         let ReportState { last_accepted, pending_since, withheld } = &self.reports;
@@ -127,7 +128,7 @@ impl EnvironmentState {
         let pending = pending_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         metrics.pending.get_or_create(&label).set(pending.as_secs_f64());
         for reason in metrics::WITHHELD {
-            let label = metrics::ReasonLabels { environment: label.environment.clone(), reason };
+            let label = metrics::labels([("environment", name), ("reason", reason)]);
             metrics.withheld.get_or_create(&label).set(i64::from(*withheld == Some(reason)));
         }
         if let Some(departed_pods) = &self.departed_pods {

@@ -5,7 +5,6 @@
 
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -14,7 +13,6 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::live::collapse::{ContainerSkip, PodSkip};
 use crate::live::live_set::Tally;
-use client::Accepted;
 use model::retry::{StatusClass, classify};
 use runtime::metrics::{PREFIX, register, register_seconds};
 
@@ -23,68 +21,36 @@ type Real = Gauge<f64, AtomicU64>;
 /// The metrics. Gauges are set at each scrape.
 #[derive(Debug)]
 pub(super) struct Metrics {
-    pub(super) pods: Family<EnvironmentLabel, Gauge>,
-    pub(super) artifacts: Family<EnvironmentLabel, Gauge>,
-    pub(super) pods_skipped: Family<ReasonLabels, Gauge>,
-    pub(super) containers_skipped: Family<ReasonLabels, Gauge>,
-    pub(super) config_digests: Family<EnvironmentLabel, Gauge>,
-    pub(super) watch_state: Family<WatchStateLabels, Gauge>,
-    pub(super) watch_restarts: Family<RestartLabels, Counter>,
-    pub(super) watch_events: Family<EventLabel, Counter>,
-    pub(super) watch_silence: Family<WatchLabel, Real>,
-    pub(super) relist_differences: Family<WatchLabel, Counter>,
-    pub(super) reports: Family<OutcomeLabels, Counter>,
-    pub(super) report_seconds: Family<EnvironmentLabel, Histogram, fn() -> Histogram>,
-    pub(super) last_accepted: Family<EnvironmentLabel, Real>,
-    pub(super) pending: Family<EnvironmentLabel, Real>,
-    pub(super) withheld: Family<ReasonLabels, Gauge>,
-    pub(super) departed_pods: Family<EnvironmentLabel, Gauge>,
-    pub(super) departed_pods_deduplicated: Family<EnvironmentLabel, Counter>,
-    pub(super) departed_pods_dropped: Family<EnvironmentLabel, Counter>,
-    pub(super) other_writers: Family<EnvironmentLabel, Counter>,
+    pub(super) pods: Family<Labels<1>, Gauge>,
+    pub(super) artifacts: Family<Labels<1>, Gauge>,
+    pub(super) pods_skipped: Family<Labels<2>, Gauge>,
+    pub(super) containers_skipped: Family<Labels<2>, Gauge>,
+    pub(super) config_digests: Family<Labels<1>, Gauge>,
+    pub(super) watch_state: Family<Labels<2>, Gauge>,
+    pub(super) watch_restarts: Family<Labels<2>, Counter>,
+    pub(super) watch_events: Family<[(&'static str, &'static str); 1], Counter>,
+    pub(super) watch_silence: Family<Labels<1>, Real>,
+    pub(super) relist_differences: Family<Labels<1>, Counter>,
+    pub(super) reports: Family<Labels<2>, Counter>,
+    pub(super) report_seconds: Family<Labels<1>, Histogram, fn() -> Histogram>,
+    pub(super) last_accepted: Family<Labels<1>, Real>,
+    pub(super) pending: Family<Labels<1>, Real>,
+    pub(super) withheld: Family<Labels<2>, Gauge>,
+    pub(super) departed_pods: Family<Labels<1>, Gauge>,
+    pub(super) departed_pods_deduplicated: Family<Labels<1>, Counter>,
+    pub(super) departed_pods_dropped: Family<Labels<1>, Counter>,
+    pub(super) other_writers: Family<Labels<1>, Counter>,
     pub(super) token_rotations: Counter,
 }
 
 /// Upper bounds of the buckets, in seconds: from a heartbeat to an upload that takes a minute.
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 20.0, 60.0];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct EnvironmentLabel {
-    pub(super) environment: String,
-}
+/// Labels with their values, in the order in which they are shown.
+pub(super) type Labels<const N: usize> = [(&'static str, String); N];
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ReasonLabels {
-    pub(super) environment: String,
-    pub(super) reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct OutcomeLabels {
-    pub(super) environment: String,
-    pub(super) outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct WatchLabel {
-    pub(super) watch: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct WatchStateLabels {
-    pub(super) watch: String,
-    pub(super) state: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct RestartLabels {
-    pub(super) watch: String,
-    pub(super) reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct EventLabel {
-    pub(super) r#type: &'static str,
+pub(super) fn labels<const N: usize>(labels: [(&'static str, &str); N]) -> Labels<N> {
+    labels.map(|(label, value)| (label, value.to_owned()))
 }
 
 impl Metrics {
@@ -154,31 +120,23 @@ impl Metrics {
     }
 
     /// Sets the pod gauges of an environment. A reason without pods is exported as 0.
-    pub(super) fn count(&self, environment: &EnvironmentLabel, tally: &Tally) {
-        let gauge = |family: &Family<EnvironmentLabel, Gauge>, n: u64| {
-            family.get_or_create(environment).set(integer(n));
+    pub(super) fn count(&self, environment: &str, tally: &Tally) {
+        let own = labels([("environment", environment)]);
+        let gauge = |family: &Family<Labels<1>, Gauge>, n: u64| {
+            family.get_or_create(&own).set(integer(n));
         };
         gauge(&self.pods, tally.pods);
         gauge(&self.artifacts, tally.artifacts);
         gauge(&self.config_digests, tally.config_digests);
-        let label = |reason| ReasonLabels { environment: environment.environment.clone(), reason };
-        for skip in POD_SKIPS {
+        let label = |reason| labels([("environment", environment), ("reason", reason)]);
+        for skip in PodSkip::ALL {
             let n = tally.skipped_pods.get(&skip).copied().unwrap_or_default();
-            self.pods_skipped.get_or_create(&label(pod_reason(skip))).set(integer(n));
+            self.pods_skipped.get_or_create(&label(skip.as_str())).set(integer(n));
         }
-        for skip in CONTAINER_SKIPS {
+        for skip in ContainerSkip::ALL {
             let n = tally.skipped_containers.get(&skip).copied().unwrap_or_default();
-            self.containers_skipped.get_or_create(&label(container_reason(skip))).set(integer(n));
+            self.containers_skipped.get_or_create(&label(skip.as_str())).set(integer(n));
         }
-    }
-}
-
-/// The `outcome` label of an accepted report.
-pub(super) fn accepted(accepted: Accepted) -> &'static str {
-    match accepted {
-        Accepted::NewSnapshot => "new_snapshot",
-        Accepted::Unchanged => "unchanged",
-        Accepted::Unspecified => "accepted",
     }
 }
 
@@ -200,37 +158,9 @@ pub(super) fn failed(error: &client::Error) -> &'static str {
     }
 }
 
-fn pod_reason(skip: PodSkip) -> &'static str {
-    match skip {
-        PodSkip::Ended => "ended",
-        PodSkip::NotStarted => "not_started",
-        PodSkip::NoDigest => "no_digest",
-        PodSkip::Unreadable => "unreadable",
-        PodSkip::Excluded => "excluded",
-    }
-}
-
-fn container_reason(skip: ContainerSkip) -> &'static str {
-    match skip {
-        ContainerSkip::NotStarted => "not_started",
-        ContainerSkip::OtherAlgorithm => "other_algorithm",
-        ContainerSkip::NoDigest => "no_digest",
-        ContainerSkip::TooMany => "too_many",
-    }
-}
-
 /// The `reason` labels of withheld reports.
 pub(super) const WITHHELD: [&str; 6] =
     ["unlisted", "stale", "no_such_namespace", "unconfirmed", "no_pods", "unreadable"];
-
-const POD_SKIPS: [PodSkip; 5] =
-    [PodSkip::Ended, PodSkip::NotStarted, PodSkip::NoDigest, PodSkip::Unreadable, PodSkip::Excluded];
-const CONTAINER_SKIPS: [ContainerSkip; 4] = [
-    ContainerSkip::NotStarted,
-    ContainerSkip::OtherAlgorithm,
-    ContainerSkip::NoDigest,
-    ContainerSkip::TooMany,
-];
 
 pub(super) fn integer(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)

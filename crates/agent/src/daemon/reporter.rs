@@ -149,18 +149,15 @@ impl EnvironmentReporter {
         let Some(flight) = self.flight.take() else { return };
         let (now, took) = (Instant::now(), flight.start.elapsed());
         let metrics = &self.shared.metrics;
-        let environment = metrics::EnvironmentLabel { environment: self.name.as_str().to_owned() };
-        metrics.report_seconds.get_or_create(&environment).observe(took.as_secs_f64());
-        let outcome = metrics::OutcomeLabels {
-            environment: environment.environment.clone(),
-            outcome: match &result {
-                Ok(accepted) => metrics::accepted(*accepted),
-                Err(error) => metrics::failed(error),
-            },
+        let name = ("environment", self.name.as_str());
+        metrics.report_seconds.get_or_create(&metrics::labels([name])).observe(took.as_secs_f64());
+        let outcome = match &result {
+            Ok(accepted) => accepted.as_str(),
+            Err(error) => metrics::failed(error),
         };
-        metrics.reports.get_or_create(&outcome).inc();
+        metrics.reports.get_or_create(&metrics::labels([name, ("outcome", outcome)])).inc();
         match result {
-            Ok(accepted) => self.accepted(accepted, flight, &environment, now),
+            Ok(accepted) => self.accepted(accepted, flight, now),
             Err(error) => {
                 let retry_after = error.retry_after().and_then(|value| retry_after(value, SystemTime::now()));
                 let failure = match &error {
@@ -176,13 +173,7 @@ impl EnvironmentReporter {
         }
     }
 
-    fn accepted(
-        &mut self,
-        accepted: Accepted,
-        flight: Flight,
-        label: &metrics::EnvironmentLabel,
-        now: Instant,
-    ) {
+    fn accepted(&mut self, accepted: Accepted, flight: Flight, now: Instant) {
         let new_snapshot = match accepted {
             Accepted::NewSnapshot => Some(true),
             Accepted::Unchanged => Some(false),
@@ -204,7 +195,8 @@ impl EnvironmentReporter {
             );
         }
         if completion.another_writer {
-            self.shared.metrics.other_writers.get_or_create(label).inc();
+            let label = metrics::labels([("environment", self.name.as_str())]);
+            self.shared.metrics.other_writers.get_or_create(&label).inc();
             tracing::warn!(
                 environment = self.name.as_str(),
                 "{name}: another client reports to this environment: the service created a new snapshot for an unchanged report; use one agent per environment (see docs/guides/troubleshooting.md)"

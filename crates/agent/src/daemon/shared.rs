@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::Notify;
 
 use super::environment_state::{EnvironmentState, ReportState};
-use super::metrics::{self, Metrics};
+use super::metrics::Metrics;
 use super::timing::{DaemonTiming, TrackDeparted};
 use super::watch_state::{WatchState, WatchTarget};
 use crate::cluster::{EventType, PodName, Unreadable, WatchEvent};
@@ -190,7 +190,7 @@ impl Shared {
                 if kind != EventType::Error {
                     watch.record_event(Instant::now());
                 }
-                self.metrics.watch_events.get_or_create(&metrics::EventLabel { r#type: kind.as_str() }).inc();
+                self.metrics.watch_events.get_or_create(&[("type", kind.as_str())]).inc();
             }
             WatchEvent::Restart(reason) => watch.record_restart(reason, &self.metrics),
             WatchEvent::Failed { error, retry_in } => {

@@ -142,7 +142,7 @@ impl WatchState {
 
     pub(super) fn record_restart(&mut self, reason: RestartReason, metrics: &Metrics) {
         self.is_routine = reason == RestartReason::Relist && self.last_failure().is_none();
-        let label = metrics::RestartLabels { watch: self.label().to_owned(), reason: reason.as_str() };
+        let label = metrics::labels([("watch", self.label()), ("reason", reason.as_str())]);
         metrics.watch_restarts.get_or_create(&label).inc();
         tracing::debug!("{self}: restarting: {}", reason.as_str());
     }
@@ -194,7 +194,7 @@ impl WatchState {
 
     pub(super) fn measure(&self, metrics: &Metrics, now: Instant) {
         for state in State::ALL {
-            let label = metrics::WatchStateLabels { watch: self.label().to_owned(), state: state.as_str() };
+            let label = metrics::labels([("watch", self.label()), ("state", state.as_str())]);
             metrics.watch_state.get_or_create(&label).set(i64::from(state == self.state));
         }
         // Starts the series at 0: an alert on its increase misses a first value above 0.
@@ -213,8 +213,8 @@ impl WatchState {
         }
     }
 
-    fn metric(&self) -> metrics::WatchLabel {
-        metrics::WatchLabel { watch: self.label().to_owned() }
+    fn metric(&self) -> metrics::Labels<1> {
+        metrics::labels([("watch", self.label())])
     }
 }
 

@@ -34,6 +34,7 @@ macro_rules! words {
             /// All variants, in this order.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$variant),*];
 
+            /// The word of this variant.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }

@@ -7,7 +7,6 @@ mod reference;
 mod size_budget;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use model::escape::needs_escape;
@@ -15,7 +14,7 @@ use model::image_id::{self, ImageId, InvalidImageId};
 
 use self::size_budget::Fitting;
 use super::pod::{ContainerKind, ContainerView, Phase, PodView};
-use model::{Digests, Fingerprint, Workload};
+use model::{Digests, Fingerprint, Workload, words};
 
 /// Maximum length of an image name, in bytes. The longest valid one with a tag and a SHA-512 digest has 520.
 const MAX_NAME_BYTES: usize = 1_024;
@@ -30,44 +29,45 @@ pub enum Counting {
     App,
 }
 
-/// Why a pod is not reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PodSkip {
-    /// Its phase is Succeeded or Failed.
-    Ended,
-    /// No container has an image ID yet.
-    NotStarted,
-    /// No image ID contains a SHA-256 digest.
-    NoDigest,
-    /// The pod cannot be decoded, or lacks a name, a namespace or a creation time.
-    Unreadable,
-    /// It has the annotation that excludes it, in an environment that permits it.
-    Excluded,
-}
-
-impl fmt::Display for PodSkip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ended => "ended",
-            Self::NotStarted => "not started",
-            Self::NoDigest => "without a SHA-256 digest",
-            Self::Unreadable => "unreadable",
-            Self::Excluded => "excluded",
-        })
+words! {
+    /// Why a pod is not reported, with the label of its metric.
+    PodSkip {
+        /// Its phase is Succeeded or Failed.
+        Ended "ended",
+        /// No container has an image ID yet.
+        NotStarted "not_started",
+        /// No image ID contains a SHA-256 digest.
+        NoDigest "no_digest",
+        /// The pod cannot be decoded, or lacks a name, a namespace or a creation time.
+        Unreadable "unreadable",
+        /// It has the annotation that excludes it, in an environment that permits it.
+        Excluded "excluded",
     }
 }
 
-/// Why a container is not in the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ContainerSkip {
-    /// No image ID: the image is not pulled, or the kubelet lost the status.
-    NotStarted,
-    /// Its digest is not SHA-256, which the interface requires.
-    OtherAlgorithm,
-    /// Its image ID contains no digest.
-    NoDigest,
-    /// The pod exceeds its size budget.
-    TooMany,
+impl PodSkip {
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::NotStarted => "not started",
+            Self::NoDigest => "without a SHA-256 digest",
+            Self::Ended | Self::Unreadable | Self::Excluded => self.as_str(),
+        }
+    }
+}
+
+words! {
+    /// Why a container is not in the report, with the label of its metric.
+    ContainerSkip {
+        /// No image ID: the image is not pulled, or the kubelet lost the status.
+        NotStarted "not_started",
+        /// Its digest is not SHA-256, which the interface requires.
+        OtherAlgorithm "other_algorithm",
+        /// Its image ID contains no digest.
+        NoDigest "no_digest",
+        /// The pod exceeds its size budget.
+        TooMany "too_many",
+    }
 }
 
 impl From<InvalidImageId> for ContainerSkip {
@@ -80,14 +80,15 @@ impl From<InvalidImageId> for ContainerSkip {
     }
 }
 
-impl fmt::Display for ContainerSkip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl ContainerSkip {
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
             Self::NotStarted => "not started",
             Self::OtherAlgorithm => "with a digest other than SHA-256",
             Self::NoDigest => "without a digest in the image ID",
             Self::TooMany => "above the size limit of a pod",
-        })
+        }
     }
 }
 
