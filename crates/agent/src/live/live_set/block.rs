@@ -6,7 +6,9 @@
 use std::cmp::Ordering;
 
 use super::entry::Entry;
-use super::marks::MAX_PODS;
+
+/// Maximum number of pods in a block.
+pub(super) const MAX_PODS: usize = 256;
 
 /// At most [`MAX_PODS`] pods.
 #[derive(Debug, Clone, Default)]

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use super::block::Block;
+use super::block::{Block, MAX_PODS};
 use super::entry::Entry;
-use super::marks::{MAX_PODS, Marks};
 
 /// Blocks below this size are merged with a neighbor if the result is at most half full.
 const MIN_PODS: usize = MAX_PODS / 4;
@@ -16,10 +15,12 @@ const MIN_PODS: usize = MAX_PODS / 4;
 #[derive(Debug, Default)]
 pub(super) struct Blocks(Vec<MarkedBlock>);
 
-#[derive(Debug)]
+/// A block, and which of its pods the current list contains. The marks are outside of the block that snapshots share, so
+/// that marking copies nothing.
+#[derive(Debug, Default)]
 struct MarkedBlock {
     block: Arc<Block>,
-    marks: Marks,
+    marks: Vec<bool>,
 }
 
 /// Position of a pod, or position at which to insert it.
@@ -60,18 +61,18 @@ impl Blocks {
     }
 
     pub(super) fn is_marked(&self, at: Position) -> bool {
-        self.0.get(at.block).is_some_and(|marked| marked.marks.has(at.index))
+        self.0.get(at.block).and_then(|marked| marked.marks.get(at.index)) == Some(&true)
     }
 
     pub(super) fn mark(&mut self, at: Position) {
-        if let Some(marked) = self.0.get_mut(at.block) {
-            marked.marks.set(at.index, true);
+        if let Some(mark) = self.0.get_mut(at.block).and_then(|marked| marked.marks.get_mut(at.index)) {
+            *mark = true;
         }
     }
 
     pub(super) fn clear_marks(&mut self) {
         for marked in &mut self.0 {
-            marked.marks = Marks::default();
+            marked.marks.fill(false);
         }
     }
 
@@ -102,24 +103,23 @@ impl Blocks {
     pub(super) fn sweep(&mut self, mut each: impl FnMut(&str, &Entry)) {
         for marked in &mut self.0 {
             let MarkedBlock { block, marks } = marked;
-            if (0..block.len()).all(|index| marks.has(index)) {
+            if !marks.contains(&false) {
                 // Not shared if it was filled by this list.
                 if let Some(block) = Arc::get_mut(block) {
                     block.shrink();
                 }
                 continue;
             }
-            let (mut kept, mut marks_kept) = (Block::default(), Marks::default());
-            for (index, (name, entry)) in block.iter().enumerate() {
-                if marks.has(index) {
-                    marks_kept.set(kept.len(), true);
+            let mut kept = Block::default();
+            for ((name, entry), is_marked) in block.iter().zip(&*marks) {
+                if *is_marked {
                     kept.insert(kept.len(), name, entry.clone());
                 } else {
                     each(name, entry);
                 }
             }
             kept.shrink();
-            *marked = MarkedBlock { block: Arc::new(kept), marks: marks_kept };
+            *marked = MarkedBlock { marks: vec![true; kept.len()], block: Arc::new(kept) };
         }
         self.0.retain(|marked| marked.block.len() > 0);
         for block in (0..self.0.len()).rev() {
@@ -130,7 +130,7 @@ impl Blocks {
     /// Makes room for one more pod. Returns its position.
     fn make_room(&mut self, at: Position) -> Position {
         let Some(marked) = self.0.get_mut(at.block) else {
-            self.0.push(MarkedBlock { block: Arc::default(), marks: Marks::default() });
+            self.0.push(MarkedBlock::default());
             return Position { block: self.0.len() - 1, index: 0 };
         };
         if !marked.block.is_full() {
@@ -142,7 +142,7 @@ impl Blocks {
             if let Some(block) = Arc::get_mut(&mut marked.block) {
                 block.shrink();
             }
-            self.0.insert(next, MarkedBlock { block: Arc::default(), marks: Marks::default() });
+            self.0.insert(next, MarkedBlock::default());
             return Position { block: next, index: 0 };
         }
         let half = MAX_PODS / 2;
@@ -172,7 +172,7 @@ impl Blocks {
     fn merge_next(&mut self, block: usize) {
         let next = self.0.remove(block + 1);
         if let Some(marked) = self.0.get_mut(block) {
-            marked.marks.append(marked.block.len(), next.marks);
+            marked.marks.extend(next.marks);
             Arc::make_mut(&mut marked.block).append(&next.block);
         }
     }

@@ -13,7 +13,6 @@ mod counters;
 mod entry;
 mod label_matches;
 mod list_state;
-mod marks;
 mod queries;
 mod snapshot;
 mod tally;
