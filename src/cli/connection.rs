@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, Subcommand};
 use secrecy::SecretString;
 
 use crate::cli::oidc::{Oidc, OidcError};
@@ -45,6 +45,16 @@ pub(crate) struct ServiceOptions {
         action = ArgAction::SetTrue
     )]
     pub(crate) allow_http: bool,
+}
+
+/// Commands with the same first word, which call the service.
+#[derive(Debug, Args)]
+#[command(subcommand_required = true)]
+pub(crate) struct Group<C: Subcommand> {
+    #[command(subcommand)]
+    pub(crate) command: C,
+    #[command(flatten)]
+    pub(crate) service: ServiceOptions,
 }
 
 #[derive(Debug, thiserror::Error)]

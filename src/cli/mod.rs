@@ -31,6 +31,7 @@ use clap::builder::styling::{Ansi256Color, Style, Styles};
 use clap::error::ContextKind;
 use clap::{Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use self::connection::Group;
 use runtime::colors::Color;
 use runtime::logs::{self, Format, Prefix, Verbosity};
 
@@ -97,15 +98,15 @@ enum Command {
     /// Watch the pods of a cluster and report them
     Agent(Box<agent::Agent>),
     /// List environments, flows, trails, artifacts and other resources
-    List(read::List),
+    List(Group<read::ListResource>),
     /// Show an environment, snapshot, trail, artifact or other resource
-    Get(read::Get),
+    Get(Group<read::GetResource>),
     /// Compare two snapshots
     Diff(read::Diff),
     /// Search by a commit, a digest, or a part of a name
     Search(read::Search),
     /// Save the file that is attached to an attestation
-    Download(read::Download),
+    Download(Group<read::Subject>),
     /// Export what ran in an environment as a signed statement
     Export(read::Export),
     /// Verify an exported statement, without the service
@@ -113,27 +114,27 @@ enum Command {
     /// Wait until artifacts run, or have stopped running
     Wait(pipeline::wait::Wait),
     /// Attest test results
-    Attest(pipeline::attest::Attest),
+    Attest(Group<pipeline::attest::AttestationKind>),
     /// Check whether artifacts may run, or an environment is compliant
-    Assert(pipeline::assert::Assert),
+    Assert(Group<pipeline::assert::Subject>),
     /// Approve an artifact for an environment
     Approve(pipeline::approve::Approve),
     /// Withdraw an approval
-    Approval(pipeline::approval::Approval),
+    Approval(Group<pipeline::approval::ApprovalChange>),
     /// Show what a policy would change
-    Policy(service::policy::Policy),
+    Policy(Group<service::policy::PolicyCommand>),
     /// Print what the bootstrap file needs to trust a cluster
     Issuer(service::issuer::Issuer),
     /// Create, list and revoke tokens
-    Token(service::token::Token),
+    Token(Group<service::token::TokenCommand>),
     /// Create or archive an environment
-    Environment(service::environment::Environment),
+    Environment(Group<service::environment::EnvironmentChange>),
     /// Close or reopen a repository
-    Repository(service::repository::Repository),
+    Repository(Group<service::repository::RepositoryChange>),
     /// Send a test message to the targets of an action
-    Action(service::action::Action),
+    Action(Group<service::action::ActionCommand>),
     /// Verify or export the log of acknowledged changes
-    Log(service::log::Log),
+    Log(Group<service::log::Command>),
     /// Run the compliance service
     #[cfg(feature = "service")]
     Serve(service::serve::Serve),
@@ -218,25 +219,25 @@ impl Cli {
         Box::pin(async {
             match &self.command {
                 Command::Agent(agent) => drop(agent.run().await?),
-                Command::List(list) => list.run().await?,
-                Command::Get(get) => get.run().await?,
+                Command::List(list) => list.command.run(&list.service).await?,
+                Command::Get(get) => get.command.run(&get.service).await?,
                 Command::Diff(diff) => diff.run().await?,
                 Command::Search(search) => search.run().await?,
-                Command::Download(download) => download.run().await?,
+                Command::Download(download) => download.command.run(&download.service).await?,
                 Command::Export(export) => export.run().await?,
                 Command::Verify(verify) => verify.run()?,
                 Command::Wait(wait) => wait.run().await?,
-                Command::Attest(attest) => attest.run().await?,
-                Command::Assert(assert) => assert.run().await?,
+                Command::Attest(attest) => attest.command.run(&attest.service).await?,
+                Command::Assert(assert) => assert.command.run(&assert.service).await?,
                 Command::Approve(approve) => approve.run().await?,
-                Command::Approval(approval) => approval.run().await?,
-                Command::Policy(policy) => policy.run().await?,
+                Command::Approval(approval) => approval.command.run(&approval.service).await?,
+                Command::Policy(policy) => policy.command.run(&policy.service).await?,
                 Command::Issuer(issuer) => issuer.run().await?,
-                Command::Token(token) => token.run().await?,
-                Command::Environment(environment) => environment.run().await?,
-                Command::Repository(repository) => repository.run().await?,
-                Command::Action(action) => action.run().await?,
-                Command::Log(log) => log.run().await?,
+                Command::Token(token) => token.command.run(&token.service).await?,
+                Command::Environment(environment) => environment.command.run(&environment.service).await?,
+                Command::Repository(repository) => repository.command.run(&repository.service).await?,
+                Command::Action(action) => action.command.run(&action.service).await?,
+                Command::Log(log) => log.command.run(&log.service).await?,
                 #[cfg(feature = "service")]
                 Command::Serve(serve) => serve.run().await?,
                 #[cfg(feature = "service")]
@@ -268,7 +269,9 @@ fn run_line(words: Vec<String>) -> demo::CommandResult {
         let cli = cli.map_err(Failure::unexpected)?;
         match &cli.command {
             Command::Agent(agent) => Ok(agent.run().await?.iter().map(ToString::to_string).collect()),
-            Command::Attest(attest) => Ok(attest.record().await?.into_iter().collect()),
+            Command::Attest(attest) => {
+                Ok(attest.command.record(&attest.service).await?.into_iter().collect())
+            }
             _ => cli.run().await.map(|()| Vec::new()),
         }
     })

@@ -1,6 +1,6 @@
 //! `supercargo approval`: withdraws approvals.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use http::Method;
 use serde_json::json;
 
@@ -11,17 +11,8 @@ use crate::cli::values::integer;
 use client::{Operation, Resource};
 use model::FlowName;
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Approval {
-    #[command(subcommand)]
-    change: ApprovalChange,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum ApprovalChange {
+pub(crate) enum ApprovalChange {
     /// Withdraw an approval that was made with a token
     #[command(after_help = EXAMPLE)]
     Withdraw {
@@ -43,13 +34,13 @@ Example:
   Withdraw an approval, with a token of role approve or admin:
     supercargo approval withdraw cart 12 --comment 'broken in stage'";
 
-impl Approval {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let ApprovalChange::Withdraw { flow, number, comment, common } = &self.change;
+impl ApprovalChange {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let ApprovalChange::Withdraw { flow, number, comment, common } = self;
         let about = Resource::Approval(flow.as_str(), *number);
         let path = ["approvals", flow.as_str(), &number.to_string(), "withdraw"];
         let (what, operation) = ("withdrawing the approval", Operation::new(about, &path));
         let body = json!({"comment": comment.as_deref().unwrap_or_default()});
-        decide(&self.service, common, what, Method::PUT, &operation, &body).await
+        decide(service, common, what, Method::PUT, &operation, &body).await
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::common::{Requests, client};
 use crate::cli::connection::ServiceOptions;
@@ -14,17 +14,8 @@ use client::Resource;
 use model::Fingerprint;
 use model::escape::{Escaped, needs_escape};
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Download {
-    #[command(subcommand)]
-    subject: Subject,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum Subject {
+pub(crate) enum Subject {
     /// Save the file that is attached to an attestation, and verify its SHA-256; existing files are kept
     #[command(after_help = EXAMPLE)]
     Attestation {
@@ -51,10 +42,10 @@ Exit code 11: the file does not match its SHA-256. Nothing is written.";
 #[error("the file of the attestation {0} does not match the SHA-256 that the service states")]
 struct Corrupt(String);
 
-impl Download {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let Subject::Attestation { id, output_dir, requests } = &self.subject;
-        let (client, about) = (client(&self.service)?, Resource::Named("attestation", id));
+impl Subject {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let Subject::Attestation { id, output_dir, requests } = self;
+        let (client, about) = (client(service)?, Resource::Named("attestation", id));
         let download = async || client.attached_file(id).await;
         let file = requests.read(&client, about, download).await?;
         let sha256 = Fingerprint::from_content(&file.content);

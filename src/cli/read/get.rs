@@ -2,7 +2,7 @@
 //!
 //! A resource is an operation and the columns of its table, or the lines of its details.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,17 +28,9 @@ use model::{
     TrailName,
 };
 
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true)]
-pub(crate) struct Get {
-    #[command(subcommand)]
-    resource: GetResource,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum GetResource {
+#[command(after_help = EXAMPLES)]
+pub(crate) enum GetResource {
     /// Show an environment
     #[command(after_help = "Example:\n  Show an environment:\n    supercargo get environment prod")]
     Environment {
@@ -250,10 +242,9 @@ struct Versions {
 #[error("attestation \"{0}\" not found")]
 struct NoAttestation(String);
 
-impl Get {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let service = &self.service;
-        match &self.resource {
+impl GetResource {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        match self {
             GetResource::Environment { environment: name, common } => {
                 let operation = environment(name, &["environments", name.as_str()]);
                 common.show(service, &operation, ENVIRONMENT).await

@@ -2,7 +2,7 @@
 //!
 //! A resource is an operation and the columns of its table.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::actions::NOTIFICATIONS;
 use super::approvals::APPROVALS;
@@ -20,17 +20,9 @@ use client::{Operation, Resource};
 use model::escape::Escaped;
 use model::{EnvironmentName, Fingerprint, FlowName, RepositoryName};
 
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, subcommand_required = true)]
-pub(crate) struct List {
-    #[command(subcommand)]
-    resource: ListResource,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum ListResource {
+#[command(after_help = EXAMPLES)]
+pub(crate) enum ListResource {
     /// List the trails of the organization, newest first
     #[command(after_help = TRAILS_EXAMPLES)]
     Trails {
@@ -308,10 +300,9 @@ const AUDIT: &[Column] = &[
     Column::new("CHANGE", "/change", Text),
 ];
 
-impl List {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let service = &self.service;
-        match &self.resource {
+impl ListResource {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        match self {
             ListResource::Trails { flow, flow_tag, fingerprint, pages } => {
                 let fingerprint = match fingerprint {
                     Some(prefix) => Some(digests::resolve(service, &pages.common, prefix).await?),

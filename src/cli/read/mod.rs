@@ -26,9 +26,9 @@ pub(crate) use self::approvals::decide;
 pub(crate) use self::columns::{Column, Format, Objects, at, fields, finding, items, state_of, table, text};
 pub(crate) use self::common::{Common, Requests, client, organization, warn};
 pub(crate) use self::diff::Diff;
-pub(crate) use self::download::Download;
-pub(crate) use self::get::Get;
-pub(crate) use self::list::List;
+pub(crate) use self::download::Subject;
+pub(crate) use self::get::GetResource;
+pub(crate) use self::list::ListResource;
 #[cfg(feature = "service")]
 pub(crate) use self::live::row;
 #[cfg(feature = "service")]

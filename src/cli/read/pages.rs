@@ -12,7 +12,7 @@ use client::{Operation, Page, PageWalker, Pagination};
 use model::pluralize;
 
 #[derive(Debug, Args)]
-pub(super) struct Pages {
+pub(crate) struct Pages {
     /// Page number
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = integer(1..=u32::MAX))]
     page: u32,

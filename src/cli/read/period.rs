@@ -6,7 +6,7 @@ use crate::cli::exit::Failure;
 use client::Operation;
 
 #[derive(Debug, Args)]
-pub(super) struct Period {
+pub(crate) struct Period {
     /// Received at or after this time, such as 2026-10-03 or 2026-10-03T14:00Z
     #[arg(long, value_name = "TIME", value_parser = first_second)]
     from: Option<i64>,

@@ -1,6 +1,6 @@
 //! `supercargo action`: tests the actions that send notifications.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use http::Method;
 use serde_json::Value;
 
@@ -13,17 +13,8 @@ use crate::cli::service::change::change;
 use client::{Operation, Resource};
 use model::pluralize;
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Action {
-    #[command(subcommand)]
-    command: ActionCommand,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum ActionCommand {
+pub(crate) enum ActionCommand {
     /// Send a test message to each target of an action, once
     #[command(after_help = TEST_EXAMPLE)]
     Test {
@@ -57,12 +48,12 @@ struct NotDelivered {
     action: u64,
 }
 
-impl Action {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let ActionCommand::Test { number: action, output } = &self.command;
+impl ActionCommand {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let ActionCommand::Test { number: action, output } = self;
         let number = action.to_string();
         let operation = Operation::new(Resource::Action(*action), &["actions", &number, "test"]);
-        let tested: Vec<Value> = change(&client(&self.service)?, Method::POST, &operation, None).await?;
+        let tested: Vec<Value> = change(&client(service)?, Method::POST, &operation, None).await?;
         let failed = tested.iter().filter(|target| target["is_delivered"] != true).count() as u64;
         let targets = table(TESTED, &tested);
         output.print(&tested.into(), || targets)?;

@@ -1,6 +1,6 @@
 //! `supercargo environment`: creates and archives environments.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -12,17 +12,8 @@ use crate::cli::service::change::change;
 use client::{Operation, Resource};
 use model::EnvironmentName;
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Environment {
-    #[command(subcommand)]
-    change: EnvironmentChange,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum EnvironmentChange {
+pub(crate) enum EnvironmentChange {
     /// Create an environment, or restore an archived one
     #[command(after_help = CREATE_EXAMPLE)]
     Create {
@@ -52,12 +43,12 @@ Example:
   Archive an environment that a typo created, with a token of role admin:
     supercargo environment archive prdo";
 
-impl Environment {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
+impl EnvironmentChange {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
         let (EnvironmentChange::Create { environment, .. } | EnvironmentChange::Archive { environment }) =
-            &self.change;
+            self;
         let about = Resource::Environment(environment.as_str());
-        let (done, operation, body) = match &self.change {
+        let (done, operation, body) = match self {
             EnvironmentChange::Create { description, .. } => (
                 "created",
                 Operation::new(about, &["environments"]),
@@ -69,7 +60,7 @@ impl Environment {
                 Value::Null,
             ),
         };
-        change::<Value>(&client(&self.service)?, Method::PUT, &operation, Some(&body)).await?;
+        change::<Value>(&client(service)?, Method::PUT, &operation, Some(&body)).await?;
         say(format_args!("{done} the environment {environment}"))
     }
 }

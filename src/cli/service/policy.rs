@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use http::Method;
 use serde::Deserialize;
 use serde_json::json;
@@ -17,17 +17,8 @@ use client::{Operation, Parsed, Resource};
 use model::{EnvironmentName, PointInTime, PolicyName, Timestamp};
 use rules::policy::MAX_FILE;
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Policy {
-    #[command(subcommand)]
-    command: PolicyCommand,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum PolicyCommand {
+pub(crate) enum PolicyCommand {
     /// Show which artifacts of an environment would become compliant or non-compliant
     #[command(after_help = EXAMPLES)]
     Check {
@@ -75,15 +66,15 @@ const EFFECT: &[Column] = &[
 #[error("{} is not a policy file: expected text in UTF-8", quoted(.0))]
 struct InvalidEncoding(PathBuf);
 
-impl Policy {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let PolicyCommand::Check { file, environment, policy, at, common } = &self.command;
+impl PolicyCommand {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let PolicyCommand::Check { file, environment, policy, at, common } = self;
         let now = Timestamp::from_micros(jiff::Timestamp::now().as_microsecond());
         let at = at.as_ref().map(|at| at.resolve(now));
         let limit = u64::try_from(MAX_FILE).unwrap_or(u64::MAX);
         let bytes = files::read(limit, file).map_err(Failure::usage)?;
         let text = String::from_utf8(bytes).map_err(|_| Failure::usage(InvalidEncoding(file.clone())))?;
-        let client = client(&self.service)?;
+        let client = client(service)?;
         let about = Resource::Environment(environment.as_str());
         let operation = Operation::new(about, &["policies", "check"]);
         let body = json!({

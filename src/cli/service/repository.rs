@@ -12,17 +12,8 @@ use crate::cli::service::change::change;
 use client::{Operation, Resource};
 use model::{Provider, RepositoryName, at_provider};
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Repository {
-    #[command(subcommand)]
-    change: RepositoryChange,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum RepositoryChange {
+pub(crate) enum RepositoryChange {
     /// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact
     #[command(after_help = CLOSE_EXAMPLE)]
     Close(RepositoryTarget),
@@ -32,7 +23,7 @@ enum RepositoryChange {
 }
 
 #[derive(Debug, Args)]
-struct RepositoryTarget {
+pub(crate) struct RepositoryTarget {
     /// Repository with its owner, such as acme/cart
     repository: RepositoryName,
     /// Provider of the repository, such as github; omit it if the repository has none
@@ -50,16 +41,16 @@ Example:
   Reopen a repository, with a token of role admin:
     supercargo repository reopen acme/cart --provider gitlab";
 
-impl Repository {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let (RepositoryChange::Close(target) | RepositoryChange::Reopen(target)) = &self.change;
-        let is_closed = matches!(self.change, RepositoryChange::Close(_));
+impl RepositoryChange {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        let (RepositoryChange::Close(target) | RepositoryChange::Reopen(target)) = self;
+        let is_closed = matches!(self, RepositoryChange::Close(_));
         let RepositoryTarget { repository, provider } = target;
         let about = Resource::Repository(repository.as_str());
         let verb = if is_closed { "close" } else { "reopen" };
         let operation = Operation::new(about, &["repos", verb, repository.as_str()]);
         let operation = operation.with("provider", provider.as_ref().map(Provider::as_str));
-        change::<Value>(&client(&self.service)?, Method::PUT, &operation, None).await?;
+        change::<Value>(&client(service)?, Method::PUT, &operation, None).await?;
         let done = if is_closed { "closed" } else { "reopened" };
         say(format_args!("{done} the repository {repository}{}", at_provider(provider.as_ref())))
     }

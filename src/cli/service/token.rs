@@ -17,17 +17,8 @@ use client::{Client, Operation, Parsed, Resource};
 use model::access::Role;
 use model::{Timestamp, TokenName};
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Token {
-    #[command(subcommand)]
-    command: TokenCommand,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum TokenCommand {
+pub(crate) enum TokenCommand {
     /// Create a token, and print it once
     #[command(after_help = CREATE_EXAMPLE)]
     Create(Create),
@@ -43,7 +34,7 @@ enum TokenCommand {
 }
 
 #[derive(Debug, Args)]
-struct Create {
+pub(crate) struct Create {
     /// Name of the token, shown as the author of its reports, attestations and approvals
     name: TokenName,
     /// Permissions: report, attest, approve, read or admin
@@ -111,10 +102,9 @@ const LISTED: &[Column] = &[
     Column::new("LAST USED", "/last_used_at", Ago),
 ];
 
-impl Token {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        let service = &self.service;
-        match &self.command {
+impl TokenCommand {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        match self {
             TokenCommand::Create(create) => create.run(&client(service)?).await,
             TokenCommand::List(common) => {
                 common.list(service, &organization(&["tokens"]), "token", LISTED).await

@@ -23,7 +23,7 @@ use model::{EnvironmentName, Fingerprint, FlowName, PolicyName};
     group = ArgGroup::new("artifacts").required(true).multiple(true).args(["fingerprint", "fingerprint_file"]),
     after_help = EXAMPLES,
 )]
-pub(super) struct Artifact {
+pub(crate) struct Artifact {
     #[command(flatten)]
     artifacts: Fingerprints,
     /// Check the policies of this environment (default: the templates of the flows that hold the artifact)

@@ -14,7 +14,7 @@ use model::EnvironmentSnapshot;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Environment {
+pub(crate) struct Environment {
     /// Environment or snapshot, as ENV, ENV#7, ENV~1 (before the latest), ENV@2w or ENV@2026-10-03T14:00Z
     environment: EnvironmentSnapshot,
     #[command(flatten)]

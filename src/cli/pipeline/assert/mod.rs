@@ -5,33 +5,24 @@
 mod artifact;
 mod environment;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 
-#[derive(Debug, Args)]
-#[command(subcommand_required = true)]
-pub(crate) struct Assert {
-    #[command(subcommand)]
-    subject: Subject,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum Subject {
+pub(crate) enum Subject {
     /// Check whether artifacts may run, before they are deployed; exit with 10 if one may not
     Artifact(artifact::Artifact),
     /// Check whether all artifacts that run in an environment are compliant; exit with 10 if not
     Environment(environment::Environment),
 }
 
-impl Assert {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        match &self.subject {
-            Subject::Artifact(artifact) => artifact.run(&self.service).await,
-            Subject::Environment(environment) => environment.run(&self.service).await,
+impl Subject {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        match self {
+            Subject::Artifact(artifact) => artifact.run(service).await,
+            Subject::Environment(environment) => environment.run(service).await,
         }
     }
 }

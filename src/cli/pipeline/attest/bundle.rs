@@ -19,7 +19,7 @@ use model::{FlowName, ShortText, TrailName, claimed_kind};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
-pub(super) struct Bundle {
+pub(crate) struct Bundle {
     /// Flow name
     #[arg(long, value_name = "NAME")]
     flow: FlowName,

@@ -29,7 +29,7 @@ use rules::verdict;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Junit {
+pub(crate) struct Junit {
     /// Flow name
     #[arg(long, value_name = "NAME")]
     flow: FlowName,

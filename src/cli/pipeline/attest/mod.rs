@@ -10,23 +10,15 @@ mod junit;
 mod results;
 mod sbom;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::say;
 
-#[derive(Debug, Args)]
-#[command(after_help = junit::EXAMPLES, subcommand_required = true)]
-pub(crate) struct Attest {
-    #[command(subcommand)]
-    kind: AttestationKind,
-    #[command(flatten)]
-    service: ServiceOptions,
-}
-
 #[derive(Debug, Subcommand)]
-enum AttestationKind {
+#[command(after_help = junit::EXAMPLES)]
+pub(crate) enum AttestationKind {
     /// Attest test results in JUnit XML
     Junit(Box<junit::Junit>),
     /// Attest a bill of materials: the packages of an image
@@ -35,24 +27,22 @@ enum AttestationKind {
     Bundle(Box<bundle::Bundle>),
 }
 
-impl Attest {
-    pub(crate) async fn run(&self) -> Result<(), Failure> {
-        match &self.kind {
-            AttestationKind::Junit(junit) => junit.run(&self.service).await,
-            AttestationKind::Sbom(sbom) => say(&sbom.attest(&self.service).await?),
-            AttestationKind::Bundle(bundle) => say(&bundle.attest(&self.service).await?),
+impl AttestationKind {
+    pub(crate) async fn run(&self, service: &ServiceOptions) -> Result<(), Failure> {
+        match self {
+            AttestationKind::Junit(junit) => junit.run(service).await,
+            AttestationKind::Sbom(sbom) => say(&sbom.attest(service).await?),
+            AttestationKind::Bundle(bundle) => say(&bundle.attest(service).await?),
         }
     }
 
     /// Records the attestation, and returns what was attested instead of printing it.
     #[cfg(feature = "service")]
-    pub(crate) async fn record(&self) -> Result<Option<String>, Failure> {
-        match &self.kind {
-            AttestationKind::Junit(junit) => {
-                Ok(junit.attest(&self.service).await?.map(|attested| attested.result))
-            }
-            AttestationKind::Sbom(sbom) => sbom.attest(&self.service).await.map(Some),
-            AttestationKind::Bundle(bundle) => bundle.attest(&self.service).await.map(Some),
+    pub(crate) async fn record(&self, service: &ServiceOptions) -> Result<Option<String>, Failure> {
+        match self {
+            AttestationKind::Junit(junit) => Ok(junit.attest(service).await?.map(|attested| attested.result)),
+            AttestationKind::Sbom(sbom) => sbom.attest(service).await.map(Some),
+            AttestationKind::Bundle(bundle) => bundle.attest(service).await.map(Some),
         }
     }
 }

@@ -20,7 +20,7 @@ use model::{AttestationFields, FlowName, ShortText, TrailName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
-pub(super) struct Sbom {
+pub(crate) struct Sbom {
     /// Flow name
     #[arg(long, value_name = "NAME")]
     flow: FlowName,

@@ -12,7 +12,7 @@ use crate::cli::read::Requests;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
-pub(super) struct Export {
+pub(crate) struct Export {
     /// File to write: one JSON object per line, the entries and then the checkpoint; an existing file is kept
     #[arg(long, value_name = "FILE")]
     output_file: PathBuf,

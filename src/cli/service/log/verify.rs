@@ -18,7 +18,7 @@ use runtime::signing::VerifyingKey;
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(super) struct Verify {
+pub(crate) struct Verify {
     /// Earlier checkpoint, which the log must extend
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
