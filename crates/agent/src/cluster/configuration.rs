@@ -13,9 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::credentials::{
-    Authorization, Certificate, CredentialError, Credentials, Issuer, Oidc, Plugin, RenewalTiming,
-};
+use super::connect::ClusterTimeouts;
+use super::credentials::{Authorization, Certificate, CredentialError, Credentials, Issued, Oidc, Plugin};
 use super::kubeconfig::{self, Content, KubeconfigError, Selected, User};
 use super::proxy::{self, InvalidProxy};
 use super::read_pause::ReadPause;
@@ -89,12 +88,12 @@ impl From<InvalidProxy> for ConnectError {
 pub(super) async fn connect(
     access: Access,
     read_pause: ReadPause,
-    timing: RenewalTiming,
+    timeouts: ClusterTimeouts,
     within: Duration,
 ) -> Result<Connection, ConnectError> {
     let start = Instant::now();
     // Files may be on a mount that hangs.
-    let configured = spawn_blocking(move || configure(&access, read_pause, timing));
+    let configured = spawn_blocking(move || configure(&access, read_pause, timeouts));
     let connection = match timeout(within, configured).await {
         Ok(Ok(done)) => done?,
         Ok(Err(ended)) => return Err(ConnectError::Kubeconfig(error_causes::describe(&ended))),
@@ -103,7 +102,7 @@ pub(super) async fn connect(
     let prepared = connection.credentials.prepare(within.saturating_sub(start.elapsed())).await;
     prepared.map_err(|error| match error {
         CredentialError::TimedOut(_) => ConnectError::TimedOut(within),
-        CredentialError::Issue(error) => ConnectError::Credentials(error_causes::describe(&error)),
+        CredentialError::Issue(error) => ConnectError::Credentials(error_causes::describe(&*error)),
     })?;
     Ok(connection)
 }
@@ -111,16 +110,16 @@ pub(super) async fn connect(
 fn configure(
     access: &Access,
     read_pause: ReadPause,
-    timing: RenewalTiming,
+    timeouts: ClusterTimeouts,
 ) -> Result<Connection, ConnectError> {
     let files = kubeconfigs(access);
     match (files.as_slice(), &access.context) {
-        ([], None) => in_cluster(read_pause, timing),
+        ([], None) => in_cluster(read_pause, timeouts),
         ([], Some(context)) => Err(ConnectError::NoKubeconfig(context.clone())),
         (files, context) => {
             let files: Vec<_> = files.iter().map(PathBuf::as_path).collect();
             let selected = kubeconfig::select(&files, context.as_deref())?;
-            from_kubeconfig(&selected, access.on_insecure, read_pause, timing)
+            from_kubeconfig(&selected, access.on_insecure, read_pause, timeouts)
         }
     }
 }
@@ -141,7 +140,7 @@ fn kubeconfigs(access: &Access) -> Vec<PathBuf> {
     of_home.filter(|path| path.exists()).into_iter().collect()
 }
 
-fn in_cluster(read_pause: ReadPause, timing: RenewalTiming) -> Result<Connection, ConnectError> {
+fn in_cluster(read_pause: ReadPause, timeouts: ClusterTimeouts) -> Result<Connection, ConnectError> {
     let none = |_: InClusterError| ConnectError::NoCluster;
     let mut config = kube::Config::incluster().map_err(none)?;
     let authorization = match config.auth_info.token_file.take() {
@@ -150,7 +149,7 @@ fn in_cluster(read_pause: ReadPause, timing: RenewalTiming) -> Result<Connection
     };
     let proxy = proxy_of_environment(&config.cluster_url)?;
     let transport = Transport::new(&config, None, None, proxy, read_pause).map_err(client_error)?;
-    let credentials = Credentials::new(authorization, None, transport, timing);
+    let credentials = Credentials::new(authorization, None, transport, timeouts);
     Ok(Connection { url: config.cluster_url, credentials })
 }
 
@@ -158,7 +157,7 @@ fn from_kubeconfig(
     selected: &Selected,
     on_insecure: OnInsecure,
     read_pause: ReadPause,
-    timing: RenewalTiming,
+    timeouts: ClusterTimeouts,
 ) -> Result<Connection, ConnectError> {
     let Selected { cluster, user } = selected;
     let url: Option<Uri> = cluster.server.get().and_then(|server| server.parse().ok());
@@ -200,8 +199,8 @@ fn from_kubeconfig(
     let transport =
         Transport::new(&config, verifier, server_name, proxy, read_pause).map_err(client_error)?;
     let certificate = certificate(user)?;
-    let authorization = authorization(selected, authorities.as_deref())?;
-    Ok(Connection { url, credentials: Credentials::new(authorization, certificate, transport, timing) })
+    let authorization = authorization(selected, authorities.as_deref(), timeouts)?;
+    Ok(Connection { url, credentials: Credentials::new(authorization, certificate, transport, timeouts) })
 }
 
 fn impersonation(user: &User) -> AuthInfo {
@@ -225,7 +224,11 @@ fn certificate(user: &User) -> Result<Option<Certificate>, ConnectError> {
 }
 
 /// Selects the source of the header in the order of client-go. A plugin is not run beside another credential.
-fn authorization(selected: &Selected, authorities: Option<&[u8]>) -> Result<Authorization, ConnectError> {
+fn authorization(
+    selected: &Selected,
+    authorities: Option<&[u8]>,
+    timeouts: ClusterTimeouts,
+) -> Result<Authorization, ConnectError> {
     let Selected { cluster, user } = selected;
     let token = user.token.secret().filter(|token| !token.expose_secret().trim().is_empty());
     let token = token.map(|token| Token::parse(&token)).transpose();
@@ -244,12 +247,16 @@ fn authorization(selected: &Selected, authorities: Option<&[u8]>) -> Result<Auth
                 Err(invalid("it has an auth-provider and exec; expected one of them"))
             }
             (None, Some(provider), None) => match provider.name.get() {
-                Some("oidc") => Ok(Authorization::Issued(Issuer::Oidc(Oidc::new(provider, &user.file)?))),
+                Some("oidc") => {
+                    let oidc = Oidc::new(provider, &user.file)?;
+                    Ok(Authorization::Issued(Issued::new(move || oidc.issue(), timeouts)))
+                }
                 _ => Err(invalid("its auth-provider is not supported; expected oidc, or exec instead")),
             },
             (None, None, Some(exec)) if user.certificate().is_none() => {
                 let info = exec.provide_cluster_info.then(|| cluster.info(authorities));
-                Ok(Authorization::Issued(Issuer::Plugin(Plugin::new(user, exec, info)?)))
+                let plugin = Plugin::new(user, exec, info)?;
+                Ok(Authorization::Issued(Issued::new(move || plugin.run(), timeouts)))
             }
             (None, None, _) => Ok(Authorization::None),
         },
@@ -318,7 +325,7 @@ mod tests {
             ("password: p, client-certificate-data: QQ==", "none"),
             ("username: u, token: t", "invalid"),
         ] {
-            let shown = match authorization(&selected("", user), None) {
+            let shown = match authorization(&selected("", user), None, ClusterTimeouts::default()) {
                 Ok(Authorization::None) => "none".to_owned(),
                 Ok(Authorization::Fixed(header, _)) => header.to_str().unwrap().to_owned(),
                 Ok(Authorization::File(_)) => "file".to_owned(),
@@ -331,8 +338,7 @@ mod tests {
 
     #[test]
     fn authority_beside_skipped_verification_is_rejected() {
-        let timing =
-            RenewalTiming { file: Duration::ZERO, issue: Duration::ZERO, first_pause: Duration::ZERO };
+        let timeouts = ClusterTimeouts::default();
         for (cluster, is_rejected) in [
             ("certificate-authority-data: QQ==, insecure-skip-tls-verify: true", true),
             ("certificate-authority: missing, insecure-skip-tls-verify: true", true),
@@ -341,7 +347,7 @@ mod tests {
         ] {
             let selected = selected(&format!("server: 'https://u:s3cret@host', {cluster}"), "");
             let read_pause = ReadPause::new(Duration::ZERO);
-            match from_kubeconfig(&selected, OnInsecure::Warn, read_pause, timing) {
+            match from_kubeconfig(&selected, OnInsecure::Warn, read_pause, timeouts) {
                 Ok(connection) => {
                     assert!(!is_rejected, "{cluster}");
                     assert_eq!(connection.url, "https://host/");

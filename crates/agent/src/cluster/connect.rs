@@ -14,7 +14,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use super::configuration::{self, Access, ConnectError, Connection};
-use super::credentials::{CredentialError, Credentials, RenewalTiming};
+use super::credentials::{CredentialError, Credentials};
 use super::error::{Cause, ClusterRequest, Error, Permission};
 use super::read_pause::ReadPause;
 use super::status::{self, Encoding};
@@ -90,14 +90,8 @@ impl Cluster {
         within: Duration,
     ) -> Result<Self, ConnectError> {
         let read_pause = ReadPause::new(timeouts.read_pause);
-        let timing = RenewalTiming {
-            file: timeouts.token_file,
-            issue: timeouts.headers,
-            // A second.
-            first_pause: timeouts.headers / 30,
-        };
         let Connection { url, credentials } =
-            configuration::connect(access, read_pause.clone(), timing, within).await?;
+            configuration::connect(access, read_pause.clone(), timeouts, within).await?;
         Ok(Self { url, credentials: Arc::new(credentials), timeouts, read_pause })
     }
 
@@ -124,7 +118,7 @@ impl Cluster {
         let credential = self.credentials.next().await.map_err(|error| match error {
             CredentialError::TimedOut(after) => Error::TimedOut { request: request.clone(), after },
             CredentialError::Issue(error) => {
-                Error::Credentials { request: request.clone(), why: error_causes::describe(&error) }
+                Error::Credentials { request: request.clone(), why: error_causes::describe(&*error) }
             }
         })?;
         let mut message = http::Request::get(path_and_query)

@@ -9,7 +9,7 @@ use runtime::token_file::Token;
 
 /// A token, a client certificate, or both.
 #[derive(Clone, Default)]
-pub(super) struct Issue {
+pub(in crate::cluster) struct Issue {
     pub(super) token: Option<Token>,
     pub(super) identity: Option<Arc<CertifiedKey>>,
     pub(super) expires: Option<Timestamp>,

@@ -9,10 +9,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant as AsyncInstant, timeout_at};
 
 use super::issue::Issue;
-use super::oidc::Oidc;
-use super::plugin::Plugin;
 use super::renewal::Renewal;
 use super::{CredentialError, CredentialNumber, IssueError};
+use crate::cluster::connect::ClusterTimeouts;
 use model::failure_log::{FailureLog, LogAction};
 use runtime::error_causes;
 use runtime::files::BlockingCall;
@@ -21,12 +20,10 @@ use runtime::token_file::Token;
 /// Interval between log lines about a credential that cannot be replaced.
 const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-pub(in crate::cluster) enum Issuer {
-    Plugin(Plugin),
-    Oidc(Oidc),
-}
+/// Runs a plugin, or asks an OIDC provider. Blocks.
+type Issuer = dyn Fn() -> Result<Issue, IssueError> + Send + Sync;
 
-pub(super) struct Issued {
+pub(in crate::cluster) struct Issued {
     issuer: Arc<Issuer>,
     /// At most one issue at a time. One that hangs does not block later requests beyond their timeouts.
     issues: BlockingCall<Result<Issue, IssueError>>,
@@ -43,7 +40,12 @@ struct State {
 }
 
 impl Issued {
-    pub(super) fn new(issuer: Issuer, first_pause: Duration) -> Self {
+    pub(in crate::cluster) fn new(
+        issuer: impl Fn() -> Result<Issue, IssueError> + Send + Sync + 'static,
+        timeouts: ClusterTimeouts,
+    ) -> Self {
+        // A second before a credential that was never accepted is replaced. It doubles.
+        let first_pause = timeouts.headers / 30;
         let state = State {
             current: Issue::default(),
             number: CredentialNumber::default(),
@@ -80,10 +82,7 @@ impl Issued {
         }
         let issuer = Arc::clone(&self.issuer);
         let left = deadline.saturating_duration_since(AsyncInstant::now());
-        let issue = self.issues.run(left, move || match &*issuer {
-            Issuer::Plugin(plugin) => plugin.run(),
-            Issuer::Oidc(oidc) => oidc.issue(),
-        });
+        let issue = self.issues.run(left, move || issuer());
         match issue.await.ok_or_else(timed_out)? {
             Ok(issue) => {
                 let mut state = self.state();
@@ -103,7 +102,7 @@ impl Issued {
             return Err(CredentialError::Issue(error));
         }
         state.renewal.failed(Instant::now());
-        let cause = error_causes::describe(&error);
+        let cause = error_causes::describe(&*error);
         if state.failures.failed(&cause, Instant::now()) != LogAction::Suppress {
             tracing::warn!("failed to renew the credentials of the cluster: {cause}; using the last ones");
         }

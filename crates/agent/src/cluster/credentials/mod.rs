@@ -22,24 +22,18 @@ use http::{HeaderValue, StatusCode};
 use rustls::sign::CertifiedKey;
 use secrecy::SecretString;
 
+use super::connect::ClusterTimeouts;
 use super::transport::Transport;
 use crate::cluster::kubeconfig::secrets;
 use runtime::token_file::{Token, TokenFile};
 
 pub(super) use certificate::Certificate;
-use issued::Issued;
-pub(super) use issued::Issuer;
+pub(super) use issued::Issued;
 pub(super) use oidc::Oidc;
 pub(super) use plugin::Plugin;
 
 /// The plugin or the provider issued no credential. The messages contain no secrets.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum IssueError {
-    #[error(transparent)]
-    Plugin(plugin::PluginError),
-    #[error(transparent)]
-    Oidc(oidc::OidcError),
-}
+pub(super) type IssueError = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CredentialError {
@@ -49,26 +43,8 @@ pub(super) enum CredentialError {
     Issue(IssueError),
 }
 
-/// Time limits of renewals.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RenewalTiming {
-    /// For reading a file.
-    pub(super) file: Duration,
-    /// For a plugin or a provider.
-    pub(super) issue: Duration,
-    /// Pause before a credential that was never accepted is replaced. It doubles.
-    pub(super) first_pause: Duration,
-}
-
 /// The `Authorization` header.
 pub(super) enum Authorization {
-    None,
-    Fixed(HeaderValue, SecretString),
-    File(TokenFile),
-    Issued(Issuer),
-}
-
-enum Source {
     None,
     Fixed(HeaderValue, SecretString),
     File(TokenFile),
@@ -76,11 +52,11 @@ enum Source {
 }
 
 pub(super) struct Credentials {
-    source: Source,
+    authorization: Authorization,
     certificate: Option<Certificate>,
     transport: Transport,
     last: Mutex<Option<LastClient>>,
-    timing: RenewalTiming,
+    timeouts: ClusterTimeouts,
 }
 
 /// The client for the last client certificate.
@@ -117,41 +93,35 @@ impl Credentials {
         authorization: Authorization,
         certificate: Option<Certificate>,
         transport: Transport,
-        timing: RenewalTiming,
+        timeouts: ClusterTimeouts,
     ) -> Self {
-        let source = match authorization {
-            Authorization::None => Source::None,
-            Authorization::Fixed(header, secret) => Source::Fixed(header, secret),
-            Authorization::File(file) => Source::File(file),
-            Authorization::Issued(issuer) => Source::Issued(Issued::new(issuer, timing.first_pause)),
-        };
-        Self { source, certificate, transport, last: Mutex::default(), timing }
+        Self { authorization, certificate, transport, last: Mutex::default(), timeouts }
     }
 
     /// Runs the plugin or asks the provider, if there is one, before the first request.
     pub(super) async fn prepare(&self, within: Duration) -> Result<(), CredentialError> {
-        match &self.source {
-            Source::Issued(issued) => issued.renew(within).await,
+        match &self.authorization {
+            Authorization::Issued(issued) => issued.renew(within).await,
             _ => Ok(()),
         }
     }
 
     /// The credential of the next request.
     pub(super) async fn next(&self) -> Result<Credential, CredentialError> {
-        let (authorization, identity, number) = match &self.source {
-            Source::None => (None, None, CredentialNumber::default()),
-            Source::Fixed(header, _) => (Some(header.clone()), None, CredentialNumber::default()),
-            Source::File(file) => {
-                let token = file.read(self.timing.file).await;
+        let (authorization, identity, number) = match &self.authorization {
+            Authorization::None => (None, None, CredentialNumber::default()),
+            Authorization::Fixed(header, _) => (Some(header.clone()), None, CredentialNumber::default()),
+            Authorization::File(file) => {
+                let token = file.read(self.timeouts.token_file).await;
                 (Some(token.header()), None, CredentialNumber::default())
             }
-            Source::Issued(issued) => {
-                let (issue, number) = issued.next(self.timing.issue).await?;
+            Authorization::Issued(issued) => {
+                let (issue, number) = issued.next(self.timeouts.headers).await?;
                 (issue.token.map(|token| token.header()), issue.identity, number)
             }
         };
         let identity = match &self.certificate {
-            Some(certificate) => Some(certificate.next(self.timing.file).await),
+            Some(certificate) => Some(certificate.next(self.timeouts.token_file).await),
             None => identity,
         };
         Ok(Credential { authorization, client: self.client(identity), number })
@@ -159,7 +129,7 @@ impl Credentials {
 
     /// The server answered a request with this credential.
     pub(super) fn answered(&self, number: CredentialNumber, status: StatusCode) {
-        if let Source::Issued(issued) = &self.source {
+        if let Authorization::Issued(issued) = &self.authorization {
             issued.answered(number, status);
         }
     }
@@ -181,11 +151,11 @@ impl Credentials {
 
     /// Redacts credentials in a text from a server, which may echo them.
     pub(super) fn without_secrets(&self, text: &str) -> String {
-        let secret = match &self.source {
-            Source::None => None,
-            Source::Fixed(_, secret) => Some(secret.clone()),
-            Source::File(file) => Some(file.last().secret().clone()),
-            Source::Issued(issued) => issued.token().map(|token| token.secret().clone()),
+        let secret = match &self.authorization {
+            Authorization::None => None,
+            Authorization::Fixed(_, secret) => Some(secret.clone()),
+            Authorization::File(file) => Some(file.last().secret().clone()),
+            Authorization::Issued(issued) => issued.token().map(|token| token.secret().clone()),
         };
         secrets::redact(text, secret.as_ref())
     }

@@ -145,17 +145,17 @@ impl Oidc {
     }
 
     /// The ID token of the kubeconfig if it is valid, and a new one from then on. Blocks.
-    pub(super) fn issue(&self) -> Result<Issue, IssueError> {
+    pub(in crate::cluster) fn issue(&self) -> Result<Issue, IssueError> {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(token) = tokens.unused.take() {
-            let issue = read(&token).map_err(IssueError::Oidc)?;
+            let issue = read(&token)?;
             if issue.expires.is_some_and(|expires| Timestamp::now() < expires) {
                 return Ok(issue);
             }
         }
-        let refresh = tokens.refresh.clone().ok_or(IssueError::Oidc(OidcError::NoRefreshToken))?;
-        let refreshed = self.runtime.block_on(self.refresh(&refresh)).map_err(IssueError::Oidc)?;
-        let id = refreshed.id_token.map(SecretString::from).ok_or(IssueError::Oidc(OidcError::NoIdToken))?;
+        let refresh = tokens.refresh.clone().ok_or(OidcError::NoRefreshToken)?;
+        let refreshed = self.runtime.block_on(self.refresh(&refresh))?;
+        let id = refreshed.id_token.map(SecretString::from).ok_or(OidcError::NoIdToken)?;
         if let Some(new) =
             refreshed.refresh_token.filter(|new| !new.is_empty() && new != refresh.expose_secret())
         {
@@ -170,7 +170,7 @@ impl Oidc {
             tokens.refresh = Some(new);
         }
         tokens.id = Some(id.clone());
-        read(&id).map_err(IssueError::Oidc)
+        Ok(read(&id)?)
     }
 
     async fn refresh(&self, refresh: &SecretString) -> Result<Refreshed, OidcError> {
@@ -378,7 +378,7 @@ mod tests {
         let oidc = provider(&format!("http://u:s3cret@{closed}/x"), Path::new("config"));
         let issued = tokio::task::spawn_blocking(move || oidc.issue()).await.unwrap();
         let Err(error) = issued else { panic!("expected an error") };
-        let text = format!("{error} {error:?} {}", error_causes::describe(&error));
+        let text = format!("{error} {error:?} {}", error_causes::describe(&*error));
         assert!(
             text.contains(&format!("http://{closed}/x/.well-known")) && !text.contains("s3cret"),
             "{text}"

@@ -106,8 +106,8 @@ impl Plugin {
     }
 
     /// Runs the plugin and waits for its end.
-    pub(super) fn run(&self) -> Result<Issue, IssueError> {
-        self.output().and_then(|output| read(&output)).map_err(IssueError::Plugin)
+    pub(in crate::cluster) fn run(&self) -> Result<Issue, IssueError> {
+        Ok(read(&self.output()?)?)
     }
 
     fn output(&self) -> Result<Vec<u8>, PluginError> {
