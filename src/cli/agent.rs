@@ -187,7 +187,7 @@ impl Agent {
     /// Returns the summary of each report of `--once`; none for the daemon.
     pub(crate) async fn run(&self) -> Result<Vec<Summary>, Vec<Failure>> {
         let plan = self.plan()?;
-        let timeouts = client::RequestTimeouts::default().scaled(self.watching.time_scale);
+        let timeouts = client::RequestTimeouts::scaled(self.watching.time_scale);
         // Validate the settings before listing the cluster.
         let client = if self.once_only.dry_run {
             None
@@ -234,8 +234,9 @@ impl Agent {
             Some(address) => Some(listener::listen(address, " (--listen)").await.map_err(Failure::usage)?),
             None => None,
         };
-        let mut timing = daemon::DaemonTiming::default();
-        (timing.cadence.interval, timing.cadence.debounce) = (self.watching.interval, self.watching.debounce);
+        let Watching { interval, debounce, time_scale, .. } = self.watching;
+        let mut timing = daemon::DaemonTiming::scaled(time_scale);
+        (timing.cadence.interval, timing.cadence.debounce) = (interval / time_scale, debounce / time_scale);
         let connect = async {
             let cluster = self.cluster(CONFIGURATION_TIMEOUT).await?;
             let client = self.identify(client, &cluster, IDENTITY_TIMEOUT).await;
@@ -247,14 +248,7 @@ impl Agent {
         };
         let track_departed =
             if self.watching.no_departed_pods { TrackDeparted::Off } else { TrackDeparted::On };
-        let setup = daemon::Setup {
-            plan,
-            cluster,
-            client,
-            listener,
-            track_departed,
-            timing: timing.scaled(self.watching.time_scale),
-        };
+        let setup = daemon::Setup { plan, cluster, client, listener, track_departed, timing };
         daemon::run(setup, shutdown).await.map_err(Into::into)
     }
 
@@ -321,13 +315,9 @@ impl Agent {
         let on_insecure = if self.cluster.strict { OnInsecure::Reject } else { OnInsecure::Warn };
         let (kubeconfig, context) = (self.cluster.kubeconfig.clone(), self.cluster.context.clone());
         let access = Access { kubeconfig, context, on_insecure };
-        Cluster::configure(
-            access,
-            cluster::ClusterTimeouts::default().scaled(self.watching.time_scale),
-            time_limit,
-        )
-        .await
-        .map_err(Into::into)
+        Cluster::configure(access, cluster::ClusterTimeouts::scaled(self.watching.time_scale), time_limit)
+            .await
+            .map_err(Into::into)
     }
 
     /// Adds the identity of the cluster to the reports of a client, if it is to be sent and can be read.

@@ -112,7 +112,7 @@ impl Agent {
 
     /// Reports until the runtime ends.
     pub(super) async fn run(mut self) {
-        let mut cadence = Cadence::new(CadenceTiming::default().scaled(TIME_SCALE), self.number as u64);
+        let mut cadence = Cadence::new(CadenceTiming::scaled(TIME_SCALE), self.number as u64);
         let (mut revision, mut rollouts) = (Revision::default().next(), 0);
         let mut used = Instant::now();
         loop {

@@ -60,30 +60,22 @@ pub struct RequestTimeouts {
 }
 
 impl Default for RequestTimeouts {
-    /// 10 s, 10 s, 60 s, 60 s, 2 s.
     fn default() -> Self {
-        let minute = Duration::from_mins(1);
-        Self {
-            token_file: Duration::from_secs(10),
-            connect: Duration::from_secs(10),
-            stall: minute,
-            response: minute,
-            error_body: Duration::from_secs(2),
-        }
+        Self::scaled(1)
     }
 }
 
 impl RequestTimeouts {
-    /// Divides all timeouts by `divisor`.
+    /// The default timeouts, divided by `divisor`.
     #[must_use]
-    pub fn scaled(self, divisor: u32) -> Self {
-        let Self { token_file, connect, stall, response, error_body } = self;
+    pub fn scaled(divisor: u32) -> Self {
+        let seconds = |seconds| Duration::from_secs(seconds) / divisor;
         Self {
-            token_file: token_file / divisor,
-            connect: connect / divisor,
-            stall: stall / divisor,
-            response: response / divisor,
-            error_body: error_body / divisor,
+            token_file: seconds(10),
+            connect: seconds(10),
+            stall: seconds(60),
+            response: seconds(60),
+            error_body: seconds(2),
         }
     }
 }

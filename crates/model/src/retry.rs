@@ -61,21 +61,17 @@ pub struct Backoff {
 }
 
 impl Default for Backoff {
-    /// 1 s, 60 s, 5 min.
     fn default() -> Self {
-        Self {
-            initial: Duration::from_secs(1),
-            max: Duration::from_mins(1),
-            max_retry_after: Duration::from_mins(5),
-        }
+        Self::scaled(1)
     }
 }
 
 impl Backoff {
+    /// 1 s, 60 s and 5 min, divided by `divisor`.
     #[must_use]
-    pub fn scaled(self, divisor: u32) -> Self {
-        let Self { initial, max, max_retry_after } = self;
-        Self { initial: initial / divisor, max: max / divisor, max_retry_after: max_retry_after / divisor }
+    pub fn scaled(divisor: u32) -> Self {
+        let seconds = |seconds| Duration::from_secs(seconds) / divisor;
+        Self { initial: seconds(1), max: seconds(60), max_retry_after: seconds(5 * 60) }
     }
 
     /// The delays with jitter: each is one to two times its nominal value, which doubles up to half of `max`.

@@ -51,7 +51,7 @@ async fn panicking_task_ends_the_daemon_after_the_other_environments_are_flushed
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), cluster.kubeconfig()).unwrap();
     let access = Access { kubeconfig: Some(file.path().to_owned()), ..Access::default() };
-    let timing = DaemonTiming::default().scaled(100);
+    let timing = DaemonTiming::scaled(100);
     let setup = Setup {
         plan: Plan {
             environments: ["prod", "staging"].map(environment).into(),

@@ -39,27 +39,21 @@ pub struct ClusterTimeouts {
 
 impl Default for ClusterTimeouts {
     fn default() -> Self {
-        Self {
-            token_file: Duration::from_secs(10),
-            headers: Duration::from_secs(30),
-            frame: Duration::from_mins(1),
-            error_text: Duration::from_secs(2),
-            read_pause: Duration::from_millis(25),
-        }
+        Self::scaled(1)
     }
 }
 
 impl ClusterTimeouts {
-    /// The same timeouts, divided by `factor`.
+    /// The default timeouts, divided by `divisor`.
     #[must_use]
-    pub fn scaled(self, factor: u32) -> Self {
-        let Self { token_file, headers, frame, error_text, read_pause } = self;
+    pub fn scaled(divisor: u32) -> Self {
+        let seconds = |seconds| Duration::from_secs(seconds) / divisor;
         Self {
-            token_file: token_file / factor,
-            headers: headers / factor,
-            frame: frame / factor,
-            error_text: error_text / factor,
-            read_pause: read_pause / factor,
+            token_file: seconds(10),
+            headers: seconds(30),
+            frame: seconds(60),
+            error_text: seconds(2),
+            read_pause: Duration::from_millis(25) / divisor,
         }
     }
 }

@@ -25,27 +25,16 @@ pub struct DaemonTiming {
     pub reminder_interval: Duration,
 }
 
-impl Default for DaemonTiming {
-    fn default() -> Self {
-        let minute = Duration::from_mins(1);
+impl DaemonTiming {
+    /// The timing with every duration divided by `divisor`.
+    #[must_use]
+    pub fn scaled(divisor: u32) -> Self {
+        let minute = Duration::from_mins(1) / divisor;
         Self {
-            watch: watch::WatchTiming::default(),
-            cadence: cadence::CadenceTiming::default(),
+            watch: watch::WatchTiming::scaled(divisor),
+            cadence: cadence::CadenceTiming::scaled(divisor),
             lookup_interval: minute,
             reminder_interval: minute,
-        }
-    }
-}
-
-impl DaemonTiming {
-    /// The same timing with every duration divided by `factor`.
-    #[must_use]
-    pub fn scaled(self, factor: u32) -> Self {
-        Self {
-            watch: self.watch.scaled(factor),
-            cadence: self.cadence.scaled(factor),
-            lookup_interval: self.lookup_interval / factor,
-            reminder_interval: self.reminder_interval / factor,
         }
     }
 }

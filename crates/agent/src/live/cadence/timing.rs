@@ -30,33 +30,25 @@ pub struct CadenceTiming {
 
 impl Default for CadenceTiming {
     fn default() -> Self {
-        Self {
-            debounce: Duration::from_secs(2),
-            max_debounce: Duration::from_secs(10),
-            interval: Duration::from_mins(1),
-            jitter: 10,
-            spacing_factor: 20,
-            max_spacing: Duration::from_mins(1),
-            stale_after: Duration::from_mins(4),
-            backoff: Backoff::default(),
-            shutdown_timeout: Duration::from_secs(5),
-        }
+        Self::scaled(1)
     }
 }
 
 impl CadenceTiming {
-    /// Divides every duration by `divisor`.
+    /// The default with every duration divided by `divisor`.
     #[must_use]
-    pub fn scaled(self, divisor: u32) -> Self {
+    pub fn scaled(divisor: u32) -> Self {
+        let seconds = |seconds| Duration::from_secs(seconds) / divisor;
         Self {
-            debounce: self.debounce / divisor,
-            max_debounce: self.max_debounce / divisor,
-            interval: self.interval / divisor,
-            max_spacing: self.max_spacing / divisor,
-            stale_after: self.stale_after / divisor,
-            backoff: self.backoff.scaled(divisor),
-            shutdown_timeout: self.shutdown_timeout / divisor,
-            ..self
+            debounce: seconds(2),
+            max_debounce: seconds(10),
+            interval: seconds(60),
+            jitter: 10,
+            spacing_factor: 20,
+            max_spacing: seconds(60),
+            stale_after: seconds(4 * 60),
+            backoff: Backoff::scaled(divisor),
+            shutdown_timeout: seconds(5),
         }
     }
 

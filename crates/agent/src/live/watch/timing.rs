@@ -47,36 +47,26 @@ pub enum AfterList {
 
 impl Default for WatchTiming {
     fn default() -> Self {
-        Self {
-            streaming: Streaming::Preferred,
-            after_list: AfterList::Watch,
-            stream_timeout: Duration::from_secs(30),
-            stream_extension: Duration::from_millis(10),
-            page_timeout: Duration::from_mins(1),
-            watch_timeout: Duration::from_secs(100),
-            stale_after: Duration::from_mins(4),
-            relist: Duration::from_hours(6),
-            timeout_seconds: 240..=300,
-            backoff: Backoff::default(),
-        }
+        Self::scaled(1)
     }
 }
 
 impl WatchTiming {
-    /// Divides every duration by `divisor`; `timeout_seconds` stays at least 1.
+    /// The default with every duration divided by `divisor`; `timeout_seconds` stays at least 1.
     #[must_use]
-    pub fn scaled(self, divisor: u32) -> Self {
-        let seconds = |seconds: &u32| (seconds / divisor).max(1);
+    pub fn scaled(divisor: u32) -> Self {
+        let seconds = |seconds| Duration::from_secs(seconds) / divisor;
         Self {
-            stream_timeout: self.stream_timeout / divisor,
-            stream_extension: self.stream_extension / divisor,
-            page_timeout: self.page_timeout / divisor,
-            watch_timeout: self.watch_timeout / divisor,
-            stale_after: self.stale_after / divisor,
-            relist: self.relist / divisor,
-            timeout_seconds: seconds(self.timeout_seconds.start())..=seconds(self.timeout_seconds.end()),
-            backoff: self.backoff.scaled(divisor),
-            ..self
+            streaming: Streaming::Preferred,
+            after_list: AfterList::Watch,
+            stream_timeout: seconds(30),
+            stream_extension: Duration::from_millis(10) / divisor,
+            page_timeout: seconds(60),
+            watch_timeout: seconds(100),
+            stale_after: seconds(4 * 60),
+            relist: seconds(6 * 60 * 60),
+            timeout_seconds: (240 / divisor).max(1)..=(300 / divisor).max(1),
+            backoff: Backoff::scaled(divisor),
         }
     }
 }
