@@ -1,7 +1,7 @@
 //! The API client against a fake service: the requests that it sends and the responses that it accepts.
 
 use client::{
-    Attachment, BaseUrl, Client, Error, IdempotencyKey, PlainHttp, RequestTimeouts, Setup, TokenSource,
+    Attachment, BaseUrl, Client, Error, NewAttestation, PlainHttp, RequestTimeouts, Setup, TokenSource,
 };
 use secrecy::SecretString;
 use serde_json::json;
@@ -30,7 +30,7 @@ fn attestation_is_a_form_with_data_json_first_and_the_file_second() {
     let (flow, trail) = ("web".parse().unwrap(), "build-1~2".parse().unwrap());
     let file = Attachment { name: "web.xml".to_owned(), content: "<testsuite/>".into() };
     let data = json!({"attestation_name": "x"}).to_string();
-    run(client(&server).attest_junit(&IdempotencyKey::random(), &flow, &trail, data, Some(file))).unwrap();
+    run(client(&server).attest(&NewAttestation::new("junit", &flow, &trail, data, Some(file)))).unwrap();
     let [request] = server.requests().try_into().unwrap();
     assert_eq!((request.method.as_str(), request.query.as_str()), ("POST", ""));
     assert_eq!(request.path, "/api/v2/attestations/acme/web/trail/build-1~2/junit");

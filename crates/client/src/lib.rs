@@ -32,7 +32,7 @@ mod token;
 pub mod wait;
 
 pub use attachments::AttachedFile;
-pub use attest::{Attachment, BillReceipt, IdempotencyKey};
+pub use attest::{Attachment, NewAttestation};
 pub use base_url::{BaseUrl, InvalidBaseUrl, PlainHttp};
 pub use body::ReportBody;
 pub use client::{Client, RequestTimeouts, Setup, SetupError};
@@ -44,5 +44,6 @@ pub use operation::Operation;
 pub use page::{Page, PageWalker, Pagination};
 pub use raw_response::Parsed;
 pub use report::{Accepted, IfUnknown};
+pub use response::Receipt;
 pub use retry::{Deadline, RetryError, seed};
 pub use token::{TokenError, TokenSource};

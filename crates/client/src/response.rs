@@ -38,11 +38,18 @@ pub(super) struct Success {
     pub(super) status: StatusCode,
     /// `Null` without a body.
     pub(super) body: Value,
-    /// What the service read of a bill of materials, and why it read nothing.
-    pub(super) bill: Option<String>,
-    pub(super) warning: Option<String>,
-    /// What the service verified of signed evidence.
-    pub(super) signed: Option<String>,
+    pub(super) receipt: Receipt,
+}
+
+/// What the service read of an attested file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Of a bill of materials, such as `CycloneDX 1.6, 123 packages`; `None` if it read nothing.
+    pub bill: Option<String>,
+    /// Why it did not.
+    pub warning: Option<String>,
+    /// What it verified of signed evidence.
+    pub signed: Option<String>,
 }
 
 /// The headers of a response, and its body up to a limit.
@@ -116,7 +123,7 @@ impl Response {
                     (header("x-supercargo-bill-of-materials"), header("x-supercargo-warning"));
                 let name = HeaderName::from_static("x-supercargo-signed-evidence");
                 let signed = self.long_header(token, &name, MAX_MESSAGE_CHARS);
-                Ok(Success { status, body, bill, warning, signed })
+                Ok(Success { status, body, receipt: Receipt { bill, warning, signed } })
             }
             (class, _)
                 if matches!(class, StatusClass::Success | StatusClass::Foreign)

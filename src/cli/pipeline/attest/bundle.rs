@@ -7,12 +7,13 @@ use clap::Args;
 use serde_json::json;
 
 use super::results::read_attachment;
+use super::send;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::files::quoted;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::values::{duration, short_text};
-use client::{Deadline, IdempotencyKey, Resource};
+use client::{Deadline, NewAttestation, Resource};
 use model::escape::Escaped;
 use model::retry::Backoff;
 use model::{FlowName, ShortText, TrailName, claimed_kind};
@@ -71,12 +72,9 @@ impl Bundle {
         let name = self.name.as_ref().map_or(kind.as_str(), ShortText::as_str);
         // The service takes commit and repository from the evidence.
         let data = json!({"attestation_name": name, "artifact_fingerprint": fingerprint}).to_string();
-        let key = IdempotencyKey::random();
-        let attest = async || client.attest_bundle(&key, flow, trail, data.clone(), attachment.clone()).await;
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let signed = deadline.retry("the attestation", attest).await;
-        let signed =
-            signed.map_err(|error| Failure::request(&client, Resource::Flow(flow.as_str()), error))?;
+        let new = NewAttestation::new("bundle", flow, trail, data, Some(attachment));
+        let signed = send(&client, &new, Resource::Flow(flow.as_str()), deadline).await?.signed;
         let signed = signed.map(|signed| format!(": {}", Escaped(&signed))).unwrap_or_default();
         Ok(format!("attested {} in {flow}/{trail}{signed}", Escaped(name)))
     }

@@ -10,14 +10,15 @@ use serde_json::{Map, Value, json};
 use super::facts::ProvenanceOptions;
 use super::image::{ImageDigests, ImageFiles};
 use super::results::{self, Attach, ResultsError, TestResults};
+use super::{fields, send};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::files::{self, FileError, quoted};
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::output::{Cell, Output, Table, details};
 use crate::cli::values::{duration, named_url, pair, short_text, text};
-use crate::provenance::{Fact, Facts, Provenance};
-use client::{Attachment, Client, Deadline, IdempotencyKey, Operation, Resource, RetryError};
+use crate::provenance::{Fact, Facts};
+use client::{Attachment, Client, Deadline, NewAttestation, Operation, Resource};
 use junit::Decisions;
 use model::escape::{Escaped, shortened};
 use model::retry::{Backoff, StatusClass};
@@ -142,7 +143,7 @@ impl Junit {
         let image = self.image.read().map_err(Failure::usage)?;
         let attestation = self.attestation(std::mem::take(&mut found.results), &facts, &image)?;
         warn(&attestation);
-        let total = total(&attestation.own.junit_results);
+        let total = JunitResult::sum(&attestation.own.junit_results);
         let Some(client) = client else {
             self.print(&attestation, &found, &facts)?;
             return Ok(None);
@@ -176,26 +177,14 @@ impl Junit {
         let artifacts = self.artifacts.read().map_err(Failure::usage)?;
         let new = image.digests.iter().filter(|digest| !artifacts.contains(digest));
         let new: Vec<_> = new.copied().collect();
-        let mut artifacts = artifacts.into_iter().chain(new);
-        let Provenance { commit, repository, origin_url, skipped } =
-            Provenance::from_facts(facts).map_err(Failure::usage)?;
-        for fact in skipped {
-            tracing::warn!("{fact}; omitted");
-        }
+        let artifacts = artifacts.into_iter().chain(new);
         let user_data = self.user_data.as_deref().map(user_data).transpose();
-        let artifact_fingerprint = artifacts.next();
-        let targets: Vec<_> = artifacts.map(ShortText::from).chain(self.target.iter().cloned()).collect();
         let fields = AttestationFields {
-            attestation_name: self.name.clone(),
-            origin_url,
             description: self.description.clone(),
-            artifact_fingerprint,
-            target_artifacts: Some(targets).filter(|targets| !targets.is_empty()),
-            git_commit_info: commit,
-            repo_info: repository,
             external_urls: object("--external-url", &self.external_url).map_err(Failure::usage)?,
             annotations: object("--annotate", &self.annotate).map_err(Failure::usage)?,
             user_data: user_data.map_err(Failure::usage)?.map(AnyJson::from),
+            ..fields(&self.name, artifacts, &self.target, facts)?
         };
         Ok(JunitAttestation { fields, own: JunitFields { junit_results: results } })
     }
@@ -214,7 +203,7 @@ impl Junit {
         let Self { name, flow, trail, .. } = self;
         let mut lines = vec![
             ("attestation", Cell::text(format!("{} in {flow}/{trail}", name.as_str()))),
-            ("tests", Cell::text(summary(&total(&attestation.own.junit_results)))),
+            ("tests", Cell::text(summary(&JunitResult::sum(&attestation.own.junit_results)))),
             (
                 "decided",
                 Cell::maybe((found.decisions != Decisions::default()).then(|| found.decisions.to_string())),
@@ -267,7 +256,6 @@ impl Junit {
         let data = serde_json::to_string(attestation).map_err(Failure::unexpected)?;
         let deadline = Deadline::after(self.timeout, Backoff::default());
         let about = Resource::Flow(self.flow.as_str());
-        let failure = |error: RetryError<client::Error>| Failure::request(client, about, error);
         for (index, document) in &image.indexes {
             let operation = Operation::new(about, &["artifacts", self.flow.as_str(), "image-index"]);
             let body = json!({"fingerprint": index, "document": document});
@@ -279,14 +267,11 @@ impl Junit {
                         "the service does not record image indexes: only the attested digests count"
                     );
                 }
-                recorded => recorded.map_err(failure)?,
+                recorded => recorded.map_err(|error| Failure::request(client, about, error))?,
             }
         }
-        let key = IdempotencyKey::random();
-        let attest = async || {
-            client.attest_junit(&key, &self.flow, &self.trail, data.clone(), attachment.clone()).await
-        };
-        deadline.retry("the attestation", attest).await.map_err(failure)
+        let new = NewAttestation::new("junit", &self.flow, &self.trail, data, attachment);
+        send(client, &new, about, deadline).await.map(drop)
     }
 }
 
@@ -294,7 +279,7 @@ impl Junit {
 const MAX_SHOWN_CHARS: usize = 200;
 
 fn warn(attestation: &JunitAttestation) {
-    if total(&attestation.own.junit_results).total == 0 {
+    if JunitResult::sum(&attestation.own.junit_results).total == 0 {
         tracing::warn!("the results contain no test and do not count as passed");
     }
     if attestation.fields.fingerprints().is_empty() {
@@ -306,13 +291,6 @@ fn warn(attestation: &JunitAttestation) {
     if attestation.fields.repo_info.is_none() {
         tracing::warn!("unknown repository: the attestation will not contain one; set --repository");
     }
-}
-
-fn total(results: &[JunitResult]) -> JunitResult {
-    results.iter().fold(JunitResult::default(), |mut all, one| {
-        all.add(one);
-        all
-    })
 }
 
 /// `412 tests: 409 passed, 1 failed, 1 with an error, 1 skipped`.

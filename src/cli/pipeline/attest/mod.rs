@@ -15,6 +15,9 @@ use clap::Subcommand;
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::say;
+use crate::provenance::{Facts, Provenance};
+use client::{Client, Deadline, NewAttestation, Receipt, Resource};
+use model::{AttestationFields, Fingerprint, ShortText};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = junit::EXAMPLES)]
@@ -45,4 +48,43 @@ impl AttestationKind {
             AttestationKind::Bundle(bundle) => bundle.attest(service).await.map(Some),
         }
     }
+}
+
+/// The fields that all types of attestations have. The first artifact is the attested one.
+fn fields(
+    name: &ShortText,
+    artifacts: impl IntoIterator<Item = Fingerprint>,
+    targets: &[ShortText],
+    facts: &Facts,
+) -> Result<AttestationFields, Failure> {
+    let Provenance { commit, repository, origin_url, skipped } =
+        Provenance::from_facts(facts).map_err(Failure::usage)?;
+    for fact in skipped {
+        tracing::warn!("{fact}; omitted");
+    }
+    let mut artifacts = artifacts.into_iter();
+    let artifact_fingerprint = artifacts.next();
+    let targets: Vec<_> = artifacts.map(ShortText::from).chain(targets.iter().cloned()).collect();
+    Ok(AttestationFields {
+        attestation_name: name.clone(),
+        origin_url,
+        description: None,
+        artifact_fingerprint,
+        target_artifacts: Some(targets).filter(|targets| !targets.is_empty()),
+        git_commit_info: commit,
+        repo_info: repository,
+        external_urls: None,
+        annotations: None,
+        user_data: None,
+    })
+}
+
+async fn send(
+    client: &Client,
+    new: &NewAttestation<'_>,
+    about: Resource<'_>,
+    deadline: Deadline,
+) -> Result<Receipt, Failure> {
+    let sent = deadline.retry("the attestation", async || client.attest(new).await).await;
+    sent.map_err(|error| Failure::request(client, about, error))
 }

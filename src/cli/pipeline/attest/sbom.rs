@@ -4,19 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value};
 
 use super::facts::ProvenanceOptions;
 use super::results::read_attachment;
+use super::{fields, send};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::fingerprints::Fingerprints;
 use crate::cli::values::{duration, short_text};
-use crate::provenance::Provenance;
-use client::{Deadline, IdempotencyKey, Resource};
+use client::{Deadline, NewAttestation, Resource};
 use model::escape::Escaped;
 use model::retry::Backoff;
-use model::{AttestationFields, FlowName, ShortText, TrailName};
+use model::{FlowName, ShortText, TrailName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -56,12 +55,9 @@ impl Sbom {
         let attachment = read_attachment(&self.file).map_err(Failure::usage)?;
         let data = self.data()?;
         let Self { name, flow, trail, .. } = self;
-        let key = IdempotencyKey::random();
-        let attest = async || client.attest_sbom(&key, flow, trail, data.clone(), attachment.clone()).await;
         let deadline = Deadline::after(self.timeout, Backoff::default());
-        let receipt = deadline.retry("the attestation", attest).await;
-        let receipt =
-            receipt.map_err(|error| Failure::request(&client, Resource::Flow(flow.as_str()), error))?;
+        let new = NewAttestation::new("sbom", flow, trail, data, Some(attachment));
+        let receipt = send(&client, &new, Resource::Flow(flow.as_str()), deadline).await?;
         let read = match (&receipt.bill, &receipt.warning) {
             (Some(bill), _) => format!(": {}", Escaped(bill)),
             (None, Some(warning)) => {
@@ -80,35 +76,13 @@ impl Sbom {
 
     fn data(&self) -> Result<String, Failure> {
         let facts = self.provenance.gather();
-        let Provenance { commit, repository, origin_url, skipped } =
-            Provenance::from_facts(&facts).map_err(Failure::usage)?;
-        for fact in skipped {
-            tracing::warn!("{fact}; omitted");
-        }
-        let mut artifacts = self.artifacts.read().map_err(Failure::usage)?.into_iter();
-        let artifact_fingerprint = artifacts.next();
-        if artifact_fingerprint.is_none() {
+        let artifacts = self.artifacts.read().map_err(Failure::usage)?;
+        let fields = fields(&self.name, artifacts, &[], &facts)?;
+        if fields.artifact_fingerprint.is_none() {
             tracing::warn!("unknown artifact: no search finds these packages; set --fingerprint");
         }
-        let targets: Vec<_> = artifacts.map(ShortText::from).collect();
-        let fields = AttestationFields {
-            attestation_name: self.name.clone(),
-            origin_url,
-            description: None,
-            artifact_fingerprint,
-            target_artifacts: Some(targets).filter(|targets| !targets.is_empty()),
-            git_commit_info: commit,
-            repo_info: repository,
-            external_urls: None,
-            annotations: None,
-            user_data: None,
-        };
-        let mut data: Map<String, Value> = match serde_json::to_value(fields) {
-            Ok(Value::Object(data)) => data,
-            Ok(_) => Map::new(),
-            Err(error) => return Err(Failure::unexpected(error)),
-        };
-        data.insert("is_compliant".to_owned(), true.into());
-        Ok(Value::Object(data).to_string())
+        let mut data = serde_json::to_value(fields).map_err(Failure::unexpected)?;
+        data["is_compliant"] = true.into();
+        Ok(data.to_string())
     }
 }
