@@ -13,7 +13,7 @@ use super::summary::{ReportOutcome, Summary};
 use super::{EnvironmentConfig, Plan};
 use crate::cluster::{self, PodsFile};
 use crate::live::confirmation::{self, Emptiness, Existence, Facts, Withheld};
-use crate::live::live_set::{Snapshot, Tally};
+use crate::live::live_set::Snapshot;
 use crate::live::report::Report;
 use client::{Client, Deadline, ReportBody, Resource, RetryError};
 use model::escape::Escaped;
@@ -77,7 +77,7 @@ pub async fn run(
     for (n, environment) in environments.iter().enumerate() {
         let snapshot = gathered.live_set.snapshot(n, Vec::new());
         match confirm(n, environment, &snapshot, &gathered, source, &lookups) {
-            Ok(()) => reports.push((n, environment, snapshot.tally.clone(), Report::new(snapshot))),
+            Ok(()) => reports.push((n, environment, Report::new(snapshot))),
             Err((why, source)) => {
                 let environment = environment.name.clone();
                 let file = file.cloned();
@@ -85,18 +85,17 @@ pub async fn run(
             }
         }
     }
+    let summarize = |environment: &EnvironmentConfig, report: &Report, outcome| {
+        let (environment, tally) = (environment.name.clone(), report.tally().clone());
+        let summary = Summary { environment, outcome, artifacts: report.len(), tally, took: start.elapsed() };
+        summary.log();
+        summary
+    };
     match destination {
         Destination::Output(output) => {
-            for (n, environment, tally, report) in reports {
+            for (n, environment, report) in reports {
                 match print(&report, output) {
-                    Ok(()) => {
-                        let environment = environment.name.clone();
-                        let artifacts = report.len();
-                        let (outcome, took) = (ReportOutcome::Printed, start.elapsed());
-                        let summary = Summary { environment, outcome, artifacts, tally, took };
-                        summary.log();
-                        summaries.push(summary);
-                    }
+                    Ok(()) => summaries.push(summarize(environment, &report, ReportOutcome::Printed)),
                     Err(error) => {
                         failures.insert(n, Error::Output(error));
                     }
@@ -104,17 +103,12 @@ pub async fn run(
             }
         }
         Destination::Service(client) => {
-            let describe = |(_, environment, ..): &(usize, &EnvironmentConfig, Tally, Report)| {
+            let describe = |(_, environment, ..): &(usize, &EnvironmentConfig, Report)| {
                 client.report_k8s_request(&environment.name, environment.if_unknown).to_string()
             };
-            let sent = deadline.retry_each(reports, describe, async |(_, environment, tally, report)| {
+            let sent = deadline.retry_each(reports, describe, async |(_, environment, report)| {
                 let accepted = client.report_k8s(&environment.name, environment.if_unknown, report).await?;
-                let (artifacts, took) = (report.len(), start.elapsed());
-                let (environment, tally) = (environment.name.clone(), tally.clone());
-                let outcome = ReportOutcome::Accepted(accepted);
-                let summary = Summary { environment, outcome, artifacts, tally, took };
-                summary.log();
-                Ok(summary)
+                Ok(summarize(environment, report, ReportOutcome::Accepted(accepted)))
             });
             for ((n, environment, ..), result) in sent.await {
                 match result {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::live_set::{Cursor, Snapshot};
+use super::live_set::{Cursor, Snapshot, Tally};
 use model::{ArtifactView, Workload};
 
 /// Minimum size of a chunk except the last, in bytes.
@@ -93,6 +93,11 @@ impl Report {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.snapshot.is_empty()
+    }
+
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.snapshot.tally
     }
 
     /// Hash of the content and the number of excluded pods. Within a process, equal reports have equal hashes.

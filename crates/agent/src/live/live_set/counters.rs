@@ -18,20 +18,20 @@ use model::NamespaceName;
 
 #[derive(Debug)]
 pub(super) struct Counters {
-    environments: Vec<EnvironmentCounters>,
+    pub(super) environments: Vec<EnvironmentCounters>,
     /// Selected names of namespaces in which a pod was seen. Other names are not stored: a cluster may create
     /// any number of them.
-    seen: BTreeSet<NamespaceName>,
+    pub(super) seen: BTreeSet<NamespaceName>,
     pub(super) labels: LabelMatches,
-    latest: Revision,
+    pub(super) latest: Revision,
 }
 
 #[derive(Debug)]
-struct EnvironmentCounters {
+pub(super) struct EnvironmentCounters {
     selection: Selection,
     tally: Tally,
-    revision: Revision,
-    is_seen: bool,
+    pub(super) revision: Revision,
+    pub(super) is_seen: bool,
 }
 
 #[derive(Debug)]
@@ -158,18 +158,6 @@ impl Counters {
         }
     }
 
-    pub(super) fn has_seen(&self, namespace: &str) -> bool {
-        self.seen.iter().any(|name| name.as_str() == namespace)
-    }
-
-    pub(super) fn has_seen_any(&self, environment: usize) -> bool {
-        self.environments.get(environment).is_some_and(|environment| environment.is_seen)
-    }
-
-    pub(super) fn latest(&self) -> Revision {
-        self.latest
-    }
-
     /// A new revision, newer than every report.
     fn next_revision(&mut self) -> Revision {
         self.latest = self.latest.next();
@@ -238,10 +226,6 @@ impl Counters {
     /// Whether an environment of this namespace excludes the pod.
     pub(super) fn excludes(&self, namespace: &NamespaceCounters, pod: &Entry) -> bool {
         namespace.environments.iter().any(|n| pod.is_excluded(self.exclusion(*n)))
-    }
-
-    pub(super) fn revision(&self, environment: usize) -> Revision {
-        self.environments.get(environment).map(|environment| environment.revision).unwrap_or_default()
     }
 
     pub(super) fn selects(&self, environment: usize, namespace: &str) -> bool {

@@ -11,13 +11,13 @@ use model::{Artifact, NamespaceName};
 impl LiveSet {
     #[must_use]
     pub fn latest(&self) -> Revision {
-        self.counters.latest()
+        self.counters.latest
     }
 
     /// The last revision that changed an artifact of this environment.
     #[must_use]
     pub fn revision(&self, environment: usize) -> Revision {
-        self.counters.revision(environment)
+        self.counters.environments.get(environment).map(|counters| counters.revision).unwrap_or_default()
     }
 
     /// The last revision that changed an artifact of this namespace; `None` if it has no pod.
@@ -29,13 +29,13 @@ impl LiveSet {
     /// Whether a pod was ever seen in this namespace, which must be a name of a selection.
     #[must_use]
     pub fn has_seen(&self, namespace: &str) -> bool {
-        self.counters.has_seen(namespace)
+        self.counters.seen.iter().any(|name| name.as_str() == namespace)
     }
 
     /// Whether a pod was ever seen in any namespace of this environment.
     #[must_use]
     pub fn has_seen_any(&self, environment: usize) -> bool {
-        self.counters.has_seen_any(environment)
+        self.counters.environments.get(environment).is_some_and(|counters| counters.is_seen)
     }
 
     /// The first revision in which an environment selected a namespace: zero if its labels do not matter; `None` if it
