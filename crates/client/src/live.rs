@@ -8,10 +8,10 @@ use super::client::Client;
 use super::error::Error;
 use super::hint::Resource;
 use super::operation::Operation;
-use super::raw_response::{Parsed, null_is_default, optional_integer, time};
+use super::raw_response::{Parsed, optional_integer, time};
 use crate::wait::RunningArtifact;
 use model::image_id::digest_of;
-use model::{Fingerprint, Provider, RepositoryName, Timestamp};
+use model::{Fingerprint, Provider, RepositoryName, Timestamp, null_is_default};
 
 /// The running artifacts of a repository.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -38,13 +38,6 @@ pub(super) fn optional_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Re
     number.as_u64().or_else(|| number.as_f64().and_then(from_float)).map(Some).ok_or_else(invalid)
 }
 
-/// A field that defaults if it is `null`.
-pub(super) fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -65,6 +65,7 @@ pub use text::plural::pluralize;
 pub use text::words::UnknownWord;
 pub use text::{
     AnyJson, ArtifactName, FreeForm, InvalidObject, InvalidText, ShortText, Text, UnknownFields, UrlText,
+    null_is_default,
 };
 pub use text::{escape, yaml};
 pub use timestamp::Timestamp;

@@ -24,12 +24,10 @@ pub struct ClusterRequest {
 /// A permission that RBAC must grant (Kubernetes documentation, "Using RBAC Authorization").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Permission {
-    /// List pods in a namespace, or at the cluster scope.
-    ListPods(Option<NamespaceName>),
-    /// Watch pods. A streaming list is a watch.
-    WatchPods(Option<NamespaceName>),
-    ListNamespaces,
-    WatchNamespaces,
+    /// `list` or `watch` on pods in a namespace, or at the cluster scope. A streaming list is a watch.
+    Pods(&'static str, Option<NamespaceName>),
+    /// `list` or `watch`.
+    Namespaces(&'static str),
     GetNamespace(String),
     ReadIssuer,
 }
@@ -126,19 +124,14 @@ impl Error {
 
 impl Permission {
     fn hint(&self) -> String {
-        let pods = |verb: &str, namespace: &Option<NamespaceName>| match namespace {
-            None => format!(
+        match self {
+            Self::Pods(verb, None) => format!(
                 "grant \"{verb}\" on \"pods\" with a ClusterRole, or name the namespaces to report and grant it with a Role in each"
             ),
-            Some(namespace) => {
+            Self::Pods(verb, Some(namespace)) => {
                 format!("grant \"{verb}\" on \"pods\" with a Role in namespace \"{namespace}\"")
             }
-        };
-        match self {
-            Self::ListPods(namespace) => pods("list", namespace),
-            Self::WatchPods(namespace) => pods("watch", namespace),
-            Self::ListNamespaces => "grant \"list\" on \"namespaces\" with a ClusterRole".to_owned(),
-            Self::WatchNamespaces => "grant \"watch\" on \"namespaces\" with a ClusterRole".to_owned(),
+            Self::Namespaces(verb) => format!("grant \"{verb}\" on \"namespaces\" with a ClusterRole"),
             Self::GetNamespace(namespace) => {
                 format!("grant \"get\" on \"namespaces\" with a Role in namespace \"{namespace}\"")
             }
@@ -150,12 +143,9 @@ impl Permission {
 impl fmt::Display for ClusterRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.permission {
-            Permission::ListPods(None) => write!(f, "list pods at the cluster scope")?,
-            Permission::ListPods(Some(name)) => write!(f, "list pods in namespace \"{name}\"")?,
-            Permission::WatchPods(None) => write!(f, "watch pods at the cluster scope")?,
-            Permission::WatchPods(Some(name)) => write!(f, "watch pods in namespace \"{name}\"")?,
-            Permission::ListNamespaces => write!(f, "list namespaces")?,
-            Permission::WatchNamespaces => write!(f, "watch namespaces")?,
+            Permission::Pods(verb, None) => write!(f, "{verb} pods at the cluster scope")?,
+            Permission::Pods(verb, Some(name)) => write!(f, "{verb} pods in namespace \"{name}\"")?,
+            Permission::Namespaces(verb) => write!(f, "{verb} namespaces")?,
             Permission::GetNamespace(name) => write!(f, "get namespace \"{name}\"")?,
             Permission::ReadIssuer => write!(f, "read the issuer of the cluster")?,
         }

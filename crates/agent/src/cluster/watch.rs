@@ -72,16 +72,16 @@ impl WatchedPath {
         let path = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
         Self {
             path: format!("/api/v1{path}/pods"),
-            list: Permission::ListPods(namespace.cloned()),
-            watch: Permission::WatchPods(namespace.cloned()),
+            list: Permission::Pods("list", namespace.cloned()),
+            watch: Permission::Pods("watch", namespace.cloned()),
         }
     }
 
     fn namespaces() -> Self {
         Self {
             path: "/api/v1/namespaces".to_owned(),
-            list: Permission::ListNamespaces,
-            watch: Permission::WatchNamespaces,
+            list: Permission::Namespaces("list"),
+            watch: Permission::Namespaces("watch"),
         }
     }
 }

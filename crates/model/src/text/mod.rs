@@ -88,6 +88,17 @@ impl UnknownFields {
     }
 }
 
+/// For fields that a client may send as `null`.
+///
+/// # Errors
+///
+/// Those of the value.
+pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
 fn any_text(text: String) -> Result<String, InvalidText> {
     match text.len() {
         _ if text.contains('\0') => Err(InvalidText::Nul),

@@ -21,6 +21,7 @@ use serde_saphyr::DuplicateKeyPolicy;
 
 use self::pem::decode_base64;
 use model::escape::Escaped;
+use model::null_is_default;
 pub(in crate::cluster) use runtime::files::quoted;
 
 /// Extension of a cluster for credential plugins.
@@ -93,11 +94,6 @@ impl<'de> Deserialize<'de> for Data {
     }
 }
 
-/// A list or a map, empty if it is null or missing.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
-
 /// A list, empty if it is null or missing. Go reads a null in it as an empty value.
 fn list<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     Ok(List::deserialize(from)?.0)
@@ -133,7 +129,7 @@ struct Document {
 #[serde(default)]
 struct NamedCluster {
     name: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     cluster: Cluster,
 }
 
@@ -141,7 +137,7 @@ struct NamedCluster {
 #[serde(default)]
 struct NamedUser {
     name: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     user: User,
 }
 
@@ -149,7 +145,7 @@ struct NamedUser {
 #[serde(default)]
 struct NamedContext {
     name: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     context: Context,
 }
 
@@ -165,12 +161,12 @@ struct Context {
 pub(in crate::cluster) struct Cluster {
     pub(in crate::cluster) server: Text,
     pub(in crate::cluster) tls_server_name: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     pub(in crate::cluster) insecure_skip_tls_verify: bool,
     certificate_authority: Text,
     certificate_authority_data: Data,
     pub(in crate::cluster) proxy_url: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     disable_compression: bool,
     #[serde(deserialize_with = "list")]
     extensions: Vec<Extension>,
@@ -216,7 +212,7 @@ pub(in crate::cluster) struct User {
 #[serde(default)]
 pub(in crate::cluster) struct AuthProvider {
     pub(in crate::cluster) name: Text,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     pub(in crate::cluster) config: BTreeMap<String, Text>,
 }
 
@@ -229,7 +225,7 @@ pub(in crate::cluster) struct Exec {
     pub(in crate::cluster) args: Vec<String>,
     #[serde(deserialize_with = "list")]
     pub(in crate::cluster) env: Vec<Variable>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_is_default")]
     pub(in crate::cluster) provide_cluster_info: bool,
     pub(in crate::cluster) interactive_mode: Text,
 }

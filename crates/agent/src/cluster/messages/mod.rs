@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 pub(super) use self::pod::Pod;
 use crate::live::labels::NamespaceView;
+use model::null_is_default;
 
 /// `metav1.PartialObjectMetadata` of a namespace.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
@@ -145,11 +146,6 @@ impl From<Namespace> for NamespaceView {
         let NamespaceMeta { name, labels, .. } = namespace.metadata.unwrap_or_default();
         Self { name, labels }
     }
-}
-
-/// Decodes `null` as the default value, as Go does.
-fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// Decodes a string as bytes.

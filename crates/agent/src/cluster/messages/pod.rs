@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 
 use super::annotations::Annotations;
-use super::{lossy_string, null_is_default, optional_text, text};
+use super::{lossy_string, optional_text, text};
 use crate::live::pod::{ContainerKind, ContainerView, Phase, PodView};
-use model::OwnerReference;
+use model::{OwnerReference, null_is_default};
 
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default)]
