@@ -81,7 +81,7 @@ impl FactParser<'_> {
         let (id, description) =
             (self.parse(Fact::RepositoryId, text)?, self.parse(Fact::RepositoryDescription, text)?);
         let derived = url.as_ref().and_then(|url| Provider::from_url(url.as_str()));
-        // Not in the interface: sent only if it differs from the provider of the URL.
+        // Not in Kosli's API: sent only if it differs from the provider of the URL.
         let provider = provider.filter(|provider| derived.as_ref() != Some(provider));
         Ok(name.map(|name| RepositoryInfo {
             name,

@@ -20,15 +20,15 @@ words! {
         NonCompliantEnvironment "ON_NON_COMPLIANT_ENV",
         /// An environment became compliant.
         CompliantEnvironment "ON_COMPLIANT_ENV",
-        /// A checkpoint of the organization's log was written. Not in the interface.
+        /// A checkpoint of the organization's log was written. Not in Kosli's API.
         Checkpoint "ON_CHECKPOINT",
-        /// An environment became silent. Not in the interface.
+        /// An environment became silent. Not in Kosli's API.
         SilentEnvironment "ON_SILENT_ENV",
-        /// A silent environment is reported again. Not in the interface.
+        /// A silent environment is reported again. Not in Kosli's API.
         ReportingEnvironment "ON_REPORTING_ENV",
-        /// An artifact started that is not compliant, or a running one is no longer compliant. Not in the interface.
+        /// An artifact started that is not compliant, or a running one is no longer compliant. Not in Kosli's API.
         NonCompliantArtifact "ON_NON_COMPLIANT_ARTIFACT",
-        /// A test of an action, which is sent only when it is asked for. Not in the interface.
+        /// A test of an action, which is sent only when it is asked for. Not in Kosli's API.
         #[cfg_attr(feature = "openapi", schemars(skip))]
         Test "ON_TEST",
     }
@@ -44,9 +44,9 @@ words! {
         Slack "SLACK",
         /// Email addresses.
         Email "EMAIL",
-        /// A webhook of a workflow of Teams. Not in the interface.
+        /// A webhook of a workflow of Teams. Not in Kosli's API.
         Teams "TEAMS",
-        /// PagerDuty's Events API v2. Not in the interface.
+        /// PagerDuty's Events API v2. Not in Kosli's API.
         PagerDuty "PAGERDUTY",
     }
 }

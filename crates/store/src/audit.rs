@@ -11,7 +11,7 @@ use crate::{Error, Transaction};
 use model::log::Kind;
 use model::{Page, Timestamp};
 
-/// A change by the bootstrap file or by a token, a sign-in, or a refused attestation. Not in the interface.
+/// A change by the bootstrap file or by a token, a sign-in, or a refused attestation. Not in Kosli's API.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct AuditEntry {
     /// The entry's identifier.

@@ -65,7 +65,7 @@ pub struct EmbeddedArtifact {
     pub commit_sha: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_url: Option<String>,
-    /// Number of other origins that flows named for the artifact. Not in the interface.
+    /// Number of other origins that flows named for the artifact. Not in Kosli's API.
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(feature = "sqlx", sqlx(skip))]
     pub provenance_conflicts: i64,
@@ -86,15 +86,15 @@ pub struct EmbeddedEnvironment {
     /// `K8S`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Time of the last report. Not in the interface.
+    /// Time of the last report. Not in Kosli's API.
     pub last_report_at: Timestamp,
-    /// Whether the environment has been silent for longer than `silentAfter`. Not in the interface.
+    /// Whether the environment has been silent for longer than `silentAfter`. Not in Kosli's API.
     pub is_silent: bool,
     /// Time of the last evaluation, while a change of the policy, the allow-list or approvals waits to be evaluated. Not in
-    /// the interface.
+    /// Kosli's API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_evaluated_at: Option<Timestamp>,
-    /// Why the environment runs too few artifacts, if it does: it is not compliant. Not in the interface.
+    /// Why the environment runs too few artifacts, if it does: it is not compliant. Not in Kosli's API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absence: Option<String>,
     /// Links to related resources.

@@ -70,7 +70,7 @@ pub struct ListedTarget {
     /// Time of the last failed delivery, or of the last one that did not reach all recipients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_at: Option<Timestamp>,
-    /// Why the last delivery failed, or which recipients it did not reach. Not in the interface.
+    /// Why the last delivery failed, or which recipients it did not reach. Not in Kosli's API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }

@@ -12,7 +12,7 @@ use model::EnvironmentName;
 use rules::access_review::{AccessReview, TokenGrant};
 
 /// Review who may make an artifact compliant in an environment: the tokens that may fulfill each requirement of its policies.
-/// Not in the interface.
+/// Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}/access-review",

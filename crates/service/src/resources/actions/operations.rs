@@ -91,7 +91,7 @@ pub(crate) struct TestResult {
     error: Option<String>,
 }
 
-/// Send a test to each target of an action, now and once. Not in the interface.
+/// Send a test to each target of an action, now and once. Not in Kosli's API.
 #[utoipa::path(
     post,
     path = "/actions/{org}/{action_number}/test",

@@ -18,7 +18,7 @@ pub(crate) struct AuditLog {
     pagination: Pagination,
 }
 
-/// List the audit log, newest first. Not in the interface.
+/// List the audit log, newest first. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/audit/{org}",

@@ -75,7 +75,7 @@ impl Contents for FlowWithList {
     const WHAT: &'static str = "the flow";
 }
 
-/// Create a flow, or replace its description and template. Not in the interface.
+/// Create a flow, or replace its description and template.
 #[utoipa::path(
     put,
     path = "/flows/{org}/template_file",
@@ -97,8 +97,7 @@ pub(crate) async fn create_flow(
     put(&app, &caller, &organization, &new, template.as_ref()).await
 }
 
-/// Create a flow with a list of attestations that its artifact requires, or replace its description and template. Not in the
-/// interface.
+/// Create a flow with a list of attestations that its artifact requires, or replace its description and template.
 #[utoipa::path(
     put,
     path = "/flows/{org}",
@@ -128,7 +127,7 @@ pub(crate) enum Flows {
     Page { data: Vec<FlowDetails>, pagination: Pagination },
 }
 
-/// List flows by name. A list without `page` and `per_page` is an array of all. Not in the interface.
+/// List flows by name. A list without `page` and `per_page` is an array of all.
 #[utoipa::path(
     get,
     path = "/flows/{org}",
@@ -165,7 +164,7 @@ pub(crate) async fn list_flows(
     }))
 }
 
-/// Get a flow. Not in the interface.
+/// Get a flow.
 #[utoipa::path(
     get,
     path = "/flows/{org}/{flow_name}",

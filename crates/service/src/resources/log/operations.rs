@@ -24,7 +24,7 @@ pub(crate) struct Log {
     rows: Option<RowCounts>,
 }
 
-/// Read the log of acknowledged changes. Not in the interface.
+/// Read the log of acknowledged changes. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/log/{org}",

@@ -9,7 +9,7 @@ use crate::identity::access::{Admitted, Read};
 use crate::resources::packages::find::{FoundPackages, PARAMETERS, PackageQuery};
 use crate::site::Site;
 
-/// Search where a package runs, by attested bills of materials, now or at a time of the past. Not in the interface.
+/// Search where a package runs, by attested bills of materials, now or at a time of the past. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/packages/{org}",

@@ -12,8 +12,8 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Administer, Admitted, Caller};
 use model::{Provider, RepositoryName, at_provider};
 
-/// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact. Not in the
-/// interface.
+/// Close a repository that should not exist: attestations must not name it, and it is the origin of no artifact. Not in
+/// Kosli's API.
 #[utoipa::path(
     put,
     path = "/repos/{org}/close/{*repo_name}",
@@ -36,7 +36,7 @@ pub(crate) async fn close_repository(
     Ok(axum::Json("Repository closed"))
 }
 
-/// Reopen a closed repository. Not in the interface.
+/// Reopen a closed repository. Not in Kosli's API.
 #[utoipa::path(
     put,
     path = "/repos/{org}/reopen/{*repo_name}",

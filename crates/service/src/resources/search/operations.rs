@@ -78,7 +78,7 @@ pub(crate) struct FoundArtifact {
     conflicting_origins: Option<i64>,
 }
 
-/// Search artifacts by the first digits of a fingerprint or a commit. Not in the interface.
+/// Search artifacts by the first digits of a fingerprint or a commit.
 #[utoipa::path(
     get,
     path = "/search/{org}/sha/{sha}",
@@ -201,7 +201,7 @@ pub(crate) struct TextMatch {
 }
 
 /// Search names of environments, images, pods, flows, repositories and trails that contain a text, and digests and commits that
-/// start with it. Not in the interface.
+/// start with it. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/search/{org}",

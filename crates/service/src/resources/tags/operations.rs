@@ -36,7 +36,7 @@ impl Contents for TagChanges {
     const WHAT: &'static str = "the tags";
 }
 
-/// Set and remove tags of an environment. Not in the interface.
+/// Set and remove tags of an environment.
 #[utoipa::path(
     patch,
     path = "/tags/{org}/env/{env_name}",
@@ -57,7 +57,7 @@ pub(crate) async fn tag_environment(
     change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await
 }
 
-/// Set and remove tags of a flow. Environments with policies are evaluated again. Not in the interface.
+/// Set and remove tags of a flow. Environments with policies are evaluated again.
 #[utoipa::path(
     patch,
     path = "/tags/{org}/flow/{flow_name}",

@@ -57,7 +57,7 @@ pub(crate) struct CreatedToken {
     created: Token,
 }
 
-/// Create a token. Not in the interface.
+/// Create a token. Not in Kosli's API.
 #[utoipa::path(
     post,
     path = "/tokens/{org}",
@@ -144,7 +144,7 @@ fn is_admin(
             .any(|StoredIssuer { issuer, .. }| issuer.rules.iter().any(|rule| is_rule(issuer, rule)))
 }
 
-/// List the open tokens by name, also those of the bootstrap file and expired ones. Not in the interface.
+/// List the open tokens by name, also those of the bootstrap file and expired ones. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/tokens/{org}",
@@ -158,7 +158,7 @@ pub(crate) async fn list_tokens(
     Ok(axum::Json(store::tokens::authentication::tokens(&mut site.store.read().await?, &organization).await?))
 }
 
-/// Revoke a token that was created at runtime. Not in the interface.
+/// Revoke a token that was created at runtime. Not in Kosli's API.
 #[utoipa::path(
     delete,
     path = "/tokens/{org}/{token_name}",

@@ -11,7 +11,7 @@ pub(crate) struct DefaultOrganization {
     default_org_name: String,
 }
 
-/// Get the organization of the token. Not in the interface.
+/// Get the organization of the token.
 #[utoipa::path(
     get,
     path = "/user/default-org",

@@ -77,7 +77,7 @@ fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Approve an artifact, or request an approval. The token is the approver. Not in the interface.
+/// Approve an artifact, or request an approval. The token is the approver.
 #[utoipa::path(
     post,
     path = "/approvals/{org}/{flow_name}",
@@ -106,7 +106,7 @@ pub(crate) async fn approve_artifact(
     Ok((status, axum::Json(approval)).into_response())
 }
 
-/// Withdraw an approval that a token made. It remains, as UNAPPROVED. Not in the interface.
+/// Withdraw an approval that a token made. It remains, as UNAPPROVED. Not in Kosli's API.
 #[utoipa::path(
     put,
     path = "/approvals/{org}/{flow_name}/{approval_number}/withdraw",

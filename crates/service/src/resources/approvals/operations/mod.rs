@@ -91,7 +91,7 @@ pub(crate) async fn list_approvals(
     Ok(axum::Json(approvals))
 }
 
-/// List the approvals of a flow. Not in the interface.
+/// List the approvals of a flow.
 #[utoipa::path(
     get,
     path = "/approvals/{org}/{flow_name}",
@@ -124,7 +124,7 @@ pub(crate) struct ApprovedCommit {
     commit_sha: Option<String>,
 }
 
-/// Get the commit of the latest artifact that is approved for an environment. Not in the interface.
+/// Get the commit of the latest artifact that is approved for an environment.
 #[utoipa::path(
     get,
     path = "/approvals/{org}/{flow_name}/artifact-commit/{env_name}",

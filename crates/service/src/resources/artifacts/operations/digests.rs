@@ -44,7 +44,7 @@ pub(crate) struct DigestInUse {
 }
 
 /// List the digests that run in any environment, or ran there since a time, with the other digests of their images. Not in
-/// the interface.
+/// Kosli's API.
 #[utoipa::path(
     get,
     path = "/digests/{org}",

@@ -34,7 +34,7 @@ pub(crate) struct SentIndex {
     document: String,
 }
 
-/// Record the manifests of an image index, so that evidence for the index counts for its manifests, and vice versa. Not in the interface.
+/// Record the manifests of an image index, so that evidence for the index counts for its manifests, and vice versa. Not in Kosli's API.
 #[utoipa::path(
     post,
     path = "/artifacts/{org}/{flow_name}/image-index",

@@ -40,7 +40,7 @@ pub(crate) struct ArtifactDetails {
     history: Vec<ArtifactEvent>,
 }
 
-/// List the artifacts of a flow, or those built from a repository, newest first. Not in the interface.
+/// List the artifacts of a flow, or those built from a repository, newest first.
 #[utoipa::path(
     get,
     path = "/artifacts/{org}",
@@ -95,7 +95,7 @@ pub(crate) async fn list_artifacts(
     Ok(axum::Json(listed.collect()))
 }
 
-/// Get an artifact of a flow by its fingerprint. Not in the interface.
+/// Get an artifact of a flow by its fingerprint.
 #[utoipa::path(
     get,
     path = "/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}",
@@ -133,7 +133,7 @@ pub(crate) async fn get_artifact(
     found.into_iter().next().map(axum::Json).ok_or_else(Problem::defect)
 }
 
-/// Get the artifacts of a flow that were built from a commit. Not in the interface.
+/// Get the artifacts of a flow that were built from a commit.
 #[utoipa::path(
     get,
     path = "/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}",

@@ -28,7 +28,7 @@ pub(crate) struct Recorded {
     message: &'static str,
 }
 
-/// Report an artifact that a pipeline built. Not in the interface.
+/// Report an artifact that a pipeline built.
 #[utoipa::path(
     post,
     path = "/artifacts/{org}/{flow_name}",

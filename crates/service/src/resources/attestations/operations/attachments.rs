@@ -17,7 +17,7 @@ use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
 
 /// Download the file that is attached to an attestation. `Repr-Digest` has its SHA-256, and `Content-Disposition` its name.
-/// Not in the interface.
+/// Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/attachments/{org}/{attestation_id}",

@@ -67,7 +67,7 @@ pub(crate) struct AttestationsById {
     data: Vec<AttestationDetails>,
 }
 
-/// Get an attestation by its identifier. Not in the interface.
+/// Get an attestation by its identifier.
 #[utoipa::path(
     get,
     path = "/attestations/{org}",
@@ -89,7 +89,7 @@ pub(crate) async fn get_attestation(
     Ok(axum::Json(AttestationsById { data }))
 }
 
-/// Get the attestations of a trail with this name, or `ARTIFACT.NAME` in its template; newest first. Not in the interface.
+/// Get the attestations of a trail with this name, or `ARTIFACT.NAME` in its template; newest first.
 #[utoipa::path(
     get,
     path = "/attestations/{org}/{flow_name}/trail/{trail_name}/{type_or_name}",
@@ -124,7 +124,7 @@ pub(crate) async fn get_attestations_in_trail(
     Ok(axum::Json(complete(&site, &mut transaction, &organization, found, None).await?))
 }
 
-/// Get the attestations of an artifact in a flow with this name; newest first. Not in the interface.
+/// Get the attestations of an artifact in a flow with this name; newest first.
 #[utoipa::path(
     get,
     path = "/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",

@@ -11,7 +11,7 @@ use crate::site::Site;
 use model::EnvironmentName;
 use store::environments::reporters::ListedAgent;
 
-/// List the latest 20 agents of an environment, latest first. Not in the interface.
+/// List the latest 20 agents of an environment, latest first. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}/agents",

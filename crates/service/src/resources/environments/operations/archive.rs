@@ -18,7 +18,7 @@ use rules::snapshot::report::NormalizedReport;
 use store::environments::reports::{IfLocked, ReceivedReport};
 
 /// Archive an environment: nothing runs in it from now on, it is not listed, and its reports are rejected until it is created
-/// again. What ran before stays. Not in the interface.
+/// again. What ran before stays.
 #[utoipa::path(
     put,
     path = "/environments/{org}/{env_name}/archive",

@@ -41,7 +41,7 @@ pub(crate) struct NewEnvironment {
     unknown: UnknownFields,
 }
 
-/// Create an environment, change its description, or, with role `admin`, restore an archived one. Not in the interface.
+/// Create an environment, change its description, or, with role `admin`, restore an archived one.
 #[utoipa::path(
     put,
     path = "/environments/{org}",

@@ -63,7 +63,7 @@ pub(crate) struct DiffArtifact<'a> {
     pods: Vec<&'a str>,
 }
 
-/// Compare two snapshots, of one environment or of two. Not in the interface.
+/// Compare two snapshots, of one environment or of two.
 #[utoipa::path(
     get,
     path = "/env-diff/{org}",

@@ -52,7 +52,7 @@ const PARAMETERS: [&str; 8] =
     ["interval", "reverse", "page", "per_page", "start", "end", "start_ts", "end_ts"];
 
 /// List the events of an environment, newest first. A page has this number of events; one that affects several artifacts
-/// is listed for each. Periods without reports are listed in addition. Not in the interface.
+/// is listed for each. Periods without reports are listed in addition.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}/events",

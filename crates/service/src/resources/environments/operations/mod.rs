@@ -114,7 +114,7 @@ pub(crate) enum Direction {
     Desc,
 }
 
-/// List the environments that are not archived. A list without `page` and `per_page` is an array of all. Not in the interface.
+/// List the environments that are not archived. A list without `page` and `per_page` is an array of all.
 #[utoipa::path(
     get,
     path = "/environments/{org}",
@@ -176,7 +176,7 @@ pub(crate) async fn list_environments(
     })))
 }
 
-/// Get an environment. Its reporters may read it too. Not in the interface.
+/// Get an environment. Its reporters may read it too.
 #[utoipa::path(
     get,
     path = "/environments/{org}/{env_name}",

@@ -118,7 +118,7 @@ pub(crate) struct FlowOfArtifact<'a> {
     commit_url: Option<&'a str>,
 }
 
-/// Get a snapshot: what ran, with verdicts. Reporters of the environment may read it too. Not in the interface.
+/// Get a snapshot: what ran, with verdicts. Reporters of the environment may read it too.
 #[utoipa::path(
     get,
     path = "/snapshots/{org}/{env_name}/{snapshot}",

@@ -37,7 +37,7 @@ pub(crate) struct ListedSnapshot {
     earlier_removed: bool,
 }
 
-/// List the snapshots of an environment, newest first. Not in the interface.
+/// List the snapshots of an environment, newest first.
 #[utoipa::path(
     get,
     path = "/snapshots/{org}/{env_name}",

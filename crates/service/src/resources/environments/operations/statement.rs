@@ -16,7 +16,7 @@ use model::{EnvironmentSnapshot, Fingerprint, SnapshotExpression};
 use rules::history_coverage::HistoryCoverage;
 use rules::policy::PolicyVersion;
 
-/// Export what ran as an in-toto statement in a DSSE envelope, signed by the service. Not in the interface.
+/// Export what ran as an in-toto statement in a DSSE envelope, signed by the service. Not in Kosli's API.
 #[utoipa::path(
     get,
     path = "/snapshots/{org}/{env_name}/{snapshot}/statement",

@@ -81,7 +81,7 @@ struct ArtifactEffect {
     reasons: Vec<Reason>,
 }
 
-/// Check what a policy would change in an environment, without recording it. Not in the interface.
+/// Check what a policy would change in an environment, without recording it. Not in Kosli's API.
 #[utoipa::path(
     post,
     path = "/policies/{org}/check",

@@ -55,7 +55,7 @@ pub(crate) struct TrailForm {
     template_file: Option<Vec<u8>>,
 }
 
-/// Begin a trail, or change it. It keeps the template that it was begun with. Not in the interface.
+/// Begin a trail, or change it. It keeps the template that it was begun with.
 #[utoipa::path(
     put,
     path = "/trails/{org}/{flow_name}",

@@ -78,7 +78,7 @@ pub(crate) async fn list_trails(
     Ok(axum::Json(Trails { data, pagination }))
 }
 
-/// Get a trail with its events, oldest first. Not in the interface.
+/// Get a trail with its events, oldest first.
 #[utoipa::path(
     get,
     path = "/trails/{org}/{flow_name}/{trail_name}",
