@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s:]+)\)")
 PAGE = re.compile(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?")
+# Of manifests, and of the workflow that signs a release.
+URL = re.compile(r"github\.com/supercargo/supercargo//?((?:\.github|deploy)/[\w./-]+\w)")
 BOOTSTRAP = jsonschema.Draft202012Validator(json.loads((ROOT / "examples/bootstrap.schema.json").read_text()))
 
 
@@ -82,13 +84,13 @@ def check_cards(text):
 
 
 def broken_links():
-    """Links of documents, and names of pages in sources, to a file or a heading that does not exist."""
+    """Links and URLs of documents, and names of pages in sources, to a file or a heading that does not exist."""
     names = ["git", "ls-files", "*.md", "*.rs", "*.yaml"]
     listed = subprocess.run(names, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout
     for page in map(ROOT.joinpath, listed.splitlines()):
-        pattern, folder = (LINK, page.parent) if page.suffix == ".md" else (PAGE, ROOT)
+        patterns = [(LINK, page.parent), (URL, ROOT)] if page.suffix == ".md" else [(PAGE, ROOT)]
         for number, line in enumerate(page.read_text().splitlines(), 1):
-            for link in pattern.findall(line):
+            for folder, link in [(folder, link) for pattern, folder in patterns for link in pattern.findall(line)]:
                 path, _, heading = link.partition("#")
                 target = folder / path if path else page
                 if not target.exists() or heading and target.suffix == ".md" and heading not in anchors(target):
