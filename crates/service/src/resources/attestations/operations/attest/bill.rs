@@ -65,7 +65,7 @@ pub(super) async fn read(file: Option<File>, max: u64) -> Result<(Option<File>, 
 fn parse(file: &[u8], max: u64) -> Result<Option<Document>, Unreadable> {
     let unpacked = if file.starts_with(&[0x1f, 0x8b]) {
         unpack(MultiGzDecoder::new(file), max)?
-    } else if file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    } else if without_skippable(file).starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         unpack_frames(file, max)?
     } else {
         return document(file);
@@ -74,20 +74,25 @@ fn parse(file: &[u8], max: u64) -> Result<Option<Document>, Unreadable> {
 }
 
 /// Unpacks Zstandard, which may have several frames, and others to be skipped (RFC 8878, section 3.1).
-fn unpack_frames(mut file: &[u8], max: u64) -> Result<Vec<u8>, Unreadable> {
-    let mut unpacked = Vec::new();
+fn unpack_frames(file: &[u8], max: u64) -> Result<Vec<u8>, Unreadable> {
+    let (mut file, mut unpacked) = (without_skippable(file), Vec::new());
     while !file.is_empty() {
-        if let Some(rest) = after_skippable(file) {
-            file = rest;
-            continue;
-        }
         let frame = StreamingDecoder::new(&mut file).map_err(io::Error::other).map_err(Unreadable::Packed)?;
         unpacked.append(&mut unpack(frame, max)?);
         if unpacked.len() as u64 > max {
             return Err(Unreadable::TooLarge(max));
         }
+        file = without_skippable(file);
     }
     Ok(unpacked)
+}
+
+/// The file behind frames to be skipped, with which `pzstd` begins each of its own.
+fn without_skippable(mut file: &[u8]) -> &[u8] {
+    while let Some(rest) = after_skippable(file) {
+        file = rest;
+    }
+    file
 }
 
 /// What follows a frame to be skipped, if there is one.
@@ -191,10 +196,12 @@ mod tests {
         let (start, end) = plain.split_at(50);
         let skipped = b"\x50\x2a\x4d\x18\x04\0\0\0skip".as_slice();
         let frames = [zstd(start), skipped.to_vec(), zstd(end)].concat();
-        for file in [plain, &packed(plain), &zstd(plain), &frames] {
+        let from_pzstd = [skipped, &zstd(plain)].concat();
+        let members = [packed(start), packed(end)].concat();
+        for file in [plain, &packed(plain), &members, &zstd(plain), &frames, &from_pzstd] {
             assert_eq!(header(file, 1_000), "x-supercargo-bill-of-materials: CycloneDX 1.6, 1 package");
         }
-        for file in [&b"notes"[..], b"", b"{}", &packed(b"notes"), &zstd(b"<testsuite/>")] {
+        for file in [&b"notes"[..], b"", b"{}", skipped, &packed(b"notes"), &zstd(b"<testsuite/>")] {
             assert_eq!(header(file, 1_000), "");
         }
     }
