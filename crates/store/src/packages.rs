@@ -4,7 +4,7 @@
 //! digests of its image. A digest does not change, so a bill that was attested later also counts for the past. The cost of a
 //! search grows with what runs: neither with the history, nor with the versions of a package.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -77,20 +77,14 @@ impl PackageName {
     }
 }
 
-/// What runs at a point in time, and what is known of it.
-#[derive(Debug)]
-pub struct RunningImages {
-    pub images: BTreeSet<Fingerprint>,
-    /// The bills of materials of those that have any.
-    bills: HashMap<Fingerprint, BTreeSet<Uuid>>,
-}
-
-impl RunningImages {
-    /// The number of images without a bill of materials.
-    #[must_use]
-    pub fn without_bill(&self) -> usize {
-        self.images.len() - self.bills.len()
-    }
+/// The running images that may contain a package.
+#[derive(Debug, Default)]
+pub struct SearchedImages {
+    /// The number of images that run, and of those with a bill of materials.
+    pub running: u64,
+    pub with_bill: u64,
+    /// The packages of each image that may have the name. Others are few.
+    pub packages: BTreeMap<Fingerprint, BTreeSet<Uuid>>,
 }
 
 /// A run of an image in an environment. The columns in the order of `runs`.
@@ -201,17 +195,23 @@ pub(crate) async fn remove(
     Ok(())
 }
 
-/// What runs anywhere at a point in time; `None`: now.
-pub async fn running(
+/// Searches what runs anywhere at a point in time; `None`: now.
+pub async fn containing(
     transaction: &mut Transaction,
     organization: &str,
     at: Option<Timestamp>,
-) -> Result<RunningImages, Error> {
+    name: &PackageName,
+) -> Result<SearchedImages, Error> {
     let at = at.map_or(i64::MAX, Timestamp::micros);
-    let rows: Vec<(Bytes, Option<Id>)> = rows!(
+    let names = BTreeSet::from([&name.whole, &name.name, &name.normalized]);
+    let mut ranges = names.into_iter().map(|name| ids(name).into_inner());
+    let [one, two, three] = [(); 3].map(|()| ranges.next().unwrap_or((Uuid::max(), Uuid::nil())));
+    let rows: Vec<(Option<Bytes>, Option<Id>, i64, i64)> = rows!(
         transaction,
-        "hex(image), CASE WHEN bill IS NOT NULL THEN hex(bill) END",
-        // Without a time, ended artifacts are not read. The bills of other digests count as their evidence does.
+        "CASE WHEN image IS NOT NULL THEN hex(image) END, CASE WHEN package IS NOT NULL THEN hex(package) END,
+         running, with_bill",
+        // Without a time, ended artifacts are not read. The bills of other digests count as their evidence does. For a name
+        // without packages, and for the empty ranges of equal names, no bill is read.
         "WITH images AS MATERIALIZED (
            SELECT fingerprint AS image FROM artifact_runs
            WHERE organization = $1 AND ended_at IS NULL AND started_at <= $2
@@ -226,52 +226,40 @@ pub async fn running(
            WHERE m.organization = $1 AND m.fingerprint = i.image AND m.is_recent
            UNION ALL
            SELECT i.image, m.fingerprint FROM images i CROSS JOIN image_manifests m
-           WHERE m.organization = $1 AND m.image_index = i.image AND m.is_recent)
-         SELECT image, NULL AS bill FROM images
+           WHERE m.organization = $1 AND m.image_index = i.image AND m.is_recent),
+         billed AS MATERIALIZED (
+           SELECT d.image, b.id AS bill
+           FROM digests d CROSS JOIN latest_attestations l CROSS JOIN attestations a CROSS JOIN bills b
+           WHERE l.organization = $1 AND l.fingerprint = d.digest AND a.organization = $1 AND a.id = l.attestation
+             AND b.organization = $1 AND b.sha256 = a.attachment)
+         SELECT NULL AS image, NULL AS package, (SELECT COUNT(*) FROM images) AS running,
+                (SELECT COUNT(DISTINCT image) FROM billed) AS with_bill
          UNION ALL
-         SELECT d.image, b.id
-         FROM digests d CROSS JOIN latest_attestations l CROSS JOIN attestations a CROSS JOIN bills b
-         WHERE l.organization = $1 AND l.fingerprint = d.digest AND a.organization = $1 AND a.id = l.attestation
-           AND b.organization = $1 AND b.sha256 = a.attachment",
-        |query| query.bind(organization).bind(at)
+         SELECT b.image, p.package, 0, 0 FROM billed b CROSS JOIN bill_packages p
+         WHERE EXISTS (SELECT 1 FROM packages WHERE organization = $1 AND id >= $3 AND id <= $4)
+           AND p.organization = $1 AND p.bill = b.bill AND p.package >= $3 AND p.package <= $4
+         UNION ALL
+         SELECT b.image, p.package, 0, 0 FROM billed b CROSS JOIN bill_packages p
+         WHERE EXISTS (SELECT 1 FROM packages WHERE organization = $1 AND id >= $5 AND id <= $6)
+           AND p.organization = $1 AND p.bill = b.bill AND p.package >= $5 AND p.package <= $6
+         UNION ALL
+         SELECT b.image, p.package, 0, 0 FROM billed b CROSS JOIN bill_packages p
+         WHERE EXISTS (SELECT 1 FROM packages WHERE organization = $1 AND id >= $7 AND id <= $8)
+           AND p.organization = $1 AND p.bill = b.bill AND p.package >= $7 AND p.package <= $8",
+        |query| {
+            let query = query.bind(organization).bind(at).bind(one.0).bind(one.1);
+            query.bind(two.0).bind(two.1).bind(three.0).bind(three.1)
+        }
     );
-    let mut running = RunningImages { images: BTreeSet::new(), bills: HashMap::new() };
-    for (Bytes(image), bill) in rows {
-        match bill {
-            None => _ = running.images.insert(image),
-            Some(Id(bill)) => _ = running.bills.entry(image).or_default().insert(bill),
+    let mut searched = SearchedImages::default();
+    for (image, package, running, with_bill) in rows {
+        searched.running += running.unsigned_abs();
+        searched.with_bill += with_bill.unsigned_abs();
+        if let (Some(Bytes(image)), Some(Id(package))) = (image, package) {
+            searched.packages.entry(image).or_default().insert(package);
         }
     }
-    Ok(running)
-}
-
-/// The packages of each running image that may have a name. Others are few.
-pub async fn contained(
-    transaction: &mut Transaction,
-    organization: &str,
-    running: &RunningImages,
-    name: &PackageName,
-) -> Result<BTreeMap<Fingerprint, BTreeSet<Uuid>>, Error> {
-    let bills: BTreeSet<Uuid> = running.bills.values().flatten().copied().collect();
-    let mut packages: HashMap<Uuid, Vec<Uuid>> = HashMap::new();
-    for name in BTreeSet::from([&name.whole, &name.name, &name.normalized]) {
-        let ids = ids(name);
-        let rows: Vec<(Id, Id)> = rows_of!(
-            transaction,
-            "hex(bill), hex(package)",
-            "SELECT bill, package FROM bill_packages
-             WHERE organization = $2 AND package >= $3 AND package <= $4 AND bill",
-            bills.iter().copied(),
-            |query| query.bind(organization).bind(*ids.start()).bind(*ids.end())
-        );
-        for (Id(bill), Id(package)) in rows {
-            packages.entry(bill).or_default().push(package);
-        }
-    }
-    let of_image = |bills: &BTreeSet<Uuid>| {
-        bills.iter().filter_map(|bill| packages.get(bill)).flatten().copied().collect::<BTreeSet<_>>()
-    };
-    Ok(running.bills.iter().map(|(image, bills)| (*image, of_image(bills))).collect())
+    Ok(searched)
 }
 
 /// The packages among these that have a name.

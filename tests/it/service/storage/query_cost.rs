@@ -180,10 +180,9 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let named = || [(artifact, &is)].into_iter().collect();
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     let cart = PackageName::new("cart");
-    let running = store::packages::running(&mut store.read().await.unwrap(), "acme", None).await.unwrap();
-    let contained =
-        store::packages::contained(&mut store.read().await.unwrap(), "acme", &running, &cart).await.unwrap();
-    assert_eq!(contained.values().map(BTreeSet::len).collect::<Vec<_>>(), [1]);
+    let found =
+        store::packages::containing(&mut store.read().await.unwrap(), "acme", None, &cart).await.unwrap();
+    assert_eq!(found.packages.values().map(BTreeSet::len).collect::<Vec<_>>(), [1]);
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
         "running artifacts with verdicts": read, |t| store::policies::verdicts::running_artifacts(&mut t, "acme", prod.id);
@@ -226,8 +225,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "retention: audit log": write, |t| store::retention::remove_audit(&mut t, "acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
         "retention: notifications": write, |t| store::retention::remove_notifications(&mut t, "acme", Timestamp::from_micros(0));
         "digests in use": read, |t| store::artifacts::digests::list(&mut t, "acme", None, None, 1_000);
-        "packages: what runs": read, |t| store::packages::running(&mut t, "acme", None);
-        "packages: of what runs": read, |t| store::packages::contained(&mut t, "acme", &running, &cart);
+        "packages: of what runs": read, |t| store::packages::containing(&mut t, "acme", None, &cart);
         "packages: where it runs": read, |t| store::packages::runs(&mut t, "acme", None, &one());
         "search: a digest": read, |t| store::search::artifacts(&mut t, "acme", artifact, artifact);
         "search: an image by its name": read, |t| store::search::images(&mut t, "acme", &ended);

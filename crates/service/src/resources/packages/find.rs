@@ -13,7 +13,7 @@ use crate::http::problem::Problem;
 use crate::site::Site;
 use model::{Fingerprint, PointInTime, Timestamp};
 use rules::validity::Validity;
-use store::packages::{ImageRun, PackageName, StoredPackage};
+use store::packages::{ImageRun, PackageName, SearchedImages, StoredPackage};
 
 /// Maximum length of a name or a version, in characters.
 const MAX_CHARS: usize = 512;
@@ -54,8 +54,8 @@ pub(crate) struct FoundPackages {
     /// The time for which the search was made
     pub(super) at: Timestamp,
     /// Number of images that ran then, and how many of them have no bill of materials
-    pub(super) running_images: usize,
-    pub(super) images_without_bill: usize,
+    pub(super) running_images: u64,
+    pub(super) images_without_bill: u64,
     /// Number of environments whose history at that time was removed by the retention
     pub(super) environments_without_history: u64,
 }
@@ -140,9 +140,8 @@ impl FoundPackages {
         let now = site.now();
         let at = query.at.unwrap_or(now);
         let mut transaction = site.store.read().await?;
-        let running = store::packages::running(&mut transaction, organization, query.at).await?;
-        let mut images =
-            store::packages::contained(&mut transaction, organization, &running, &query.name).await?;
+        let SearchedImages { running, with_bill, packages: mut images } =
+            store::packages::containing(&mut transaction, organization, query.at, &query.name).await?;
         let ids = images.values().flatten().copied().collect();
         let mut packages: HashMap<Uuid, (StoredPackage, Answer)> = HashMap::new();
         for package in store::packages::named(&mut transaction, organization, ids, &query.name).await? {
@@ -225,8 +224,8 @@ impl FoundPackages {
             next,
             matches,
             at,
-            running_images: running.images.len(),
-            images_without_bill: running.without_bill(),
+            running_images: running,
+            images_without_bill: running - with_bill,
             environments_without_history: without_history,
         })
     }

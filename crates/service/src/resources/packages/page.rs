@@ -103,7 +103,7 @@ fn results(site: &Site, organization: &str, found: &FoundPackages, next: Option<
     html! {
         p {
             @if found.matches == 1 { "1 match" } @else { (found.matches) " matches" } " at " (timestamp(found.at)) ". "
-            (found.images_without_bill) " of " (pluralize(found.running_images as u64, "running image"))
+            (found.images_without_bill) " of " (pluralize(found.running_images, "running image"))
             " have no bill of materials."
         }
         @if found.environments_without_history > 0 {
