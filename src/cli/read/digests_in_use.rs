@@ -1,14 +1,10 @@
 //! `supercargo list digests`.
 
-use serde_json::json;
-
 use super::columns::Format::{Ago, Digest, Text};
-use super::columns::{Column, Data, table};
-use super::common::{Common, client, organization};
-use super::cursor::Cursor;
+use super::columns::{Column, items, table};
+use super::common::{Common, organization};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
-use client::Parsed;
 
 const DIGESTS: &[Column] = &[
     Column::new("DIGEST", "/fingerprint", Digest),
@@ -25,21 +21,12 @@ pub(super) async fn list(
     since: Option<i64>,
     common: &Common,
 ) -> Result<(), Failure> {
-    let client = client(service)?;
-    let (mut digests, mut cursor) = (Vec::new(), Cursor::default());
-    loop {
-        let operation = organization(&["digests"]).with("since", since).with("after", cursor.after());
-        let Parsed { value, raw }: Parsed<Data> = common.requests.get(&client, &operation).await?;
-        digests.extend(value.data.0);
-        if !cursor.advance(&raw)? {
-            break;
-        }
-    }
-    if digests.is_empty() {
+    let list = common.read_list(service, &organization(&["digests"]).with("since", since)).await?;
+    if list.items.is_empty() {
         tracing::info!("no digest found");
     }
-    let table = table(DIGESTS, &digests);
-    common.output.print(&json!({"data": digests}), || table)
+    let raw = list.into_raw();
+    common.output.print(&raw, || table(DIGESTS, items(&raw, "/data")))
 }
 
 /// The time this long ago, in seconds of Unix time.

@@ -4,13 +4,11 @@ use clap::Args;
 use serde_json::Value;
 
 use super::columns::Format::{Ago, Commit, Custom, Digest, Text};
-use super::columns::{Column, Data, at, table};
-use super::common::{Common, client, organization};
-use super::cursor::Cursor;
+use super::columns::{Column, at, items, table};
+use super::common::{Common, organization};
 use crate::cli::connection::ServiceOptions;
 use crate::cli::exit::Failure;
 use crate::cli::output::Cell;
-use client::Parsed;
 use model::{PointInTime, pluralize};
 
 #[derive(Debug, Args)]
@@ -81,37 +79,24 @@ fn version(found: &Value) -> Cell {
 
 impl PackageOptions {
     pub(super) async fn search(&self, service: &ServiceOptions, common: &Common) -> Result<(), Failure> {
-        let client = client(service)?;
-        let (mut rows, mut cursor) = (Vec::new(), Cursor::default());
-        let mut found = loop {
-            let operation = organization(&["packages"])
-                .with("name", &self.package)
-                .with("version", &self.versions)
-                .with("purl_type", &self.purl_type)
-                .with("at", &self.at)
-                .with("after", cursor.after());
-            let Parsed { value, raw }: Parsed<Data> = common.requests.get(&client, &operation).await?;
-            rows.extend(value.data.0);
-            if !cursor.advance(&raw)? {
-                break raw;
-            }
-        };
-        let table = table(PACKAGES, &rows);
-        let removed = at(&found, "/environments_without_history").as_u64().unwrap_or_default();
-        let is_unclear = rows.iter().any(|row| *at(row, "/is_unclear") == true);
-        if rows.is_empty() {
+        let operation = organization(&["packages"])
+            .with("name", &self.package)
+            .with("version", &self.versions)
+            .with("purl_type", &self.purl_type)
+            .with("at", &self.at);
+        let list = common.read_list(service, &operation).await?;
+        if list.items.is_empty() {
             tracing::info!("no running image is known to contain this package");
         }
-        if let Some(found) = found.as_object_mut() {
-            found.insert("data".to_owned(), rows.into());
-            found.remove("next");
-        }
-        common.output.print(&found, || table)?;
-        if is_unclear {
+        let found = list.into_raw();
+        let rows = || items(&found, "/data");
+        common.output.print(&found, || table(PACKAGES, rows()))?;
+        if rows().any(|row| *at(row, "/is_unclear") == true) {
             tracing::warn!(
                 "versions that are not comparable are listed too: they are unknown, or of an ecosystem whose order is not known"
             );
         }
+        let removed = at(&found, "/environments_without_history").as_u64().unwrap_or_default();
         if removed > 0 {
             tracing::warn!("the retention removed what {} ran then", pluralize(removed, "environment"));
         }
