@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use crate::database::columns::Micros;
 use crate::database::rows::{Bytes, converted, rows};
-use crate::database::transaction::fetch_optional_scalar;
 use crate::{Error, Transaction};
 use model::{Fingerprint, Timestamp};
 
@@ -23,7 +22,7 @@ pub struct DigestRun {
     pub ended_at: Option<Timestamp>,
 }
 
-/// The runs of some digests in order, and the last of them if there may be more.
+/// The runs of some digests in order, and the last of them if there are more.
 #[derive(Debug)]
 pub struct DigestRuns {
     /// By digest, unsorted among those of one digest.
@@ -31,10 +30,30 @@ pub struct DigestRuns {
     pub next: Option<Fingerprint>,
 }
 
-/// Most runs on a page, and those of its last digest: an image of every cluster runs in thousands of environments.
-const MAX_RUNS: i64 = 20_000;
+/// The first runs of digests from `$2` to `$3`, at most `$4`. Running and ended ones have an index each, in the order of
+/// digests; PostgreSQL uses that of running ones only if all of its columns are sorted by.
+macro_rules! first_runs {
+    ($transaction:expr, $condition:literal, $order:literal, |$query:ident| $bind:expr) => {
+        rows!(
+            $transaction,
+            "hex(fingerprint), name, environment, started_at, ended_at",
+            concat!(
+                "SELECT r.fingerprint, r.name, e.name AS environment, r.started_at, r.ended_at
+                 FROM artifact_runs r CROSS JOIN environments e
+                 WHERE r.organization = $1 AND r.fingerprint > $2 AND r.fingerprint <= $3 AND e.organization = $1
+                   AND e.id = r.environment AND ",
+                $condition,
+                " ORDER BY ",
+                $order,
+                " LIMIT $4"
+            ),
+            |$query| $bind
+        )
+    };
+}
 
-/// The runs of the first digests after one, at most `limit`: those that run, or that ended at or after `since`.
+/// The runs of the first digests after one: those that run, or that ended at or after `since`. There are at most `limit`, or
+/// those of one digest: an image of every cluster runs in thousands of environments.
 pub async fn list(
     transaction: &mut Transaction,
     organization: &str,
@@ -42,42 +61,35 @@ pub async fn list(
     since: Option<Timestamp>,
     limit: i64,
 ) -> Result<DigestRuns, Error> {
-    // Running and ended runs have an index each, in the order of digests; PostgreSQL uses that of running ones only if all of
-    // its columns are sorted by. Without `since`, ended ones are not read.
-    const NEXT: &str = "
-        SELECT fingerprint FROM (
-          SELECT fingerprint, ROW_NUMBER() OVER digests AS digests, SUM(runs) OVER digests AS runs FROM (
-            SELECT fingerprint, SUM(runs) AS runs FROM (
-              SELECT * FROM (SELECT fingerprint, COUNT(*) AS runs FROM artifact_runs
-                WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2
-                GROUP BY ended_at, fingerprint ORDER BY ended_at, fingerprint LIMIT $4) AS running
-              UNION ALL
-              SELECT * FROM (SELECT fingerprint, COUNT(*) AS runs FROM artifact_runs
-                WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3
-                  AND fingerprint > $2
-                GROUP BY fingerprint ORDER BY fingerprint LIMIT $4) AS ended) AS used
-            GROUP BY fingerprint) AS counted
-          WINDOW digests AS (ORDER BY fingerprint)) AS numbered
-        WHERE digests = $4 OR runs >= $5 ORDER BY fingerprint LIMIT 1";
     let after = after.map_or(Vec::new(), |digest| digest.bytes().to_vec());
-    let since = since.map_or(i64::MAX, Timestamp::micros);
-    let next: Option<Fingerprint> =
-        fetch_optional_scalar!(transaction, NEXT, organization, &after, since, limit, MAX_RUNS);
-    let last = next.map_or(vec![u8::MAX; 32], |digest| digest.bytes().to_vec());
-    let mut runs: Vec<DigestRun> = rows!(
-        transaction,
-        "hex(fingerprint), name, environment, started_at, ended_at",
-        "SELECT r.fingerprint, r.name, e.name AS environment, r.started_at, r.ended_at
-         FROM (SELECT * FROM artifact_runs
-               WHERE organization = $1 AND ended_at IS NULL AND fingerprint > $2 AND fingerprint <= $4
-               UNION ALL
-               SELECT * FROM artifact_runs
-               WHERE organization = $1 AND ended_at IS NOT NULL AND $3 < 9223372036854775807 AND ended_at + 0 >= $3 AND fingerprint > $2
-                 AND fingerprint <= $4) r
-           CROSS JOIN environments e
-         WHERE e.organization = $1 AND e.id = r.environment",
-        |query| query.bind(organization).bind(&after).bind(since).bind(&last)
-    );
+    let mut first = async |last: Fingerprint, most: i64| -> Result<_, Error> {
+        let running: Vec<DigestRun> =
+            first_runs!(&mut *transaction, "r.ended_at IS NULL", "r.ended_at, r.fingerprint", |query| {
+                query.bind(organization).bind(&after).bind(last).bind(most)
+            });
+        // Without `since`, ended ones are not read.
+        let Some(since) = since else { return Ok([running, Vec::new()]) };
+        let ended = first_runs!(
+            &mut *transaction,
+            "r.ended_at IS NOT NULL AND r.ended_at + 0 >= $5",
+            "r.fingerprint",
+            |query| query.bind(organization).bind(&after).bind(last).bind(most).bind(since)
+        );
+        Ok([running, ended])
+    };
+    let most = if since.is_some() { limit / 2 + 1 } else { limit + 1 };
+    let read = first(Fingerprint::from([u8::MAX; 32]), most).await?;
+    // From this digest on, there may be more.
+    let end = read.iter().filter(|runs| i64::try_from(runs.len()) == Ok(most)).filter_map(|runs| runs.last());
+    let end = end.map(|run| run.fingerprint).min();
+    let mut runs: Vec<_> = read.into_iter().flatten().collect();
+    runs.retain(|run| end.is_none_or(|end| run.fingerprint < end));
+    if let Some(end) = end
+        && runs.is_empty()
+    {
+        runs = first(end, i64::MAX).await?.into_iter().flatten().collect();
+    }
     runs.sort_by_key(|run| run.fingerprint);
+    let next = runs.last().map(|run| run.fingerprint).filter(|_| end.is_some());
     Ok(DigestRuns { runs, next })
 }

@@ -13,7 +13,7 @@ use crate::site::Site;
 use model::{Fingerprint, ListedManifest, RelatedDigests, Timestamp};
 use store::artifacts::digests::DigestRun;
 
-/// Default and maximum number of digests on a page.
+/// Default and maximum number of digests, and of their runs, on a page.
 const MAX_DIGESTS: i64 = 5_000;
 
 /// A page of the digests in use.
@@ -52,7 +52,7 @@ pub(crate) struct DigestInUse {
     params(
         ("since" = Option<i64>, Query, description = "Also digests that ran at or after this time, in seconds since 1970", minimum = 0),
         ("after" = inline(Option<Fingerprint>), Query, description = "Digests after this one"),
-        ("per_page" = Option<i64>, Query, minimum = 1, maximum = 5000),
+        ("per_page" = Option<i64>, Query, description = "Maximum number of digests, and of their runs, unless one digest has more", minimum = 1, maximum = 5000),
     ),
     responses((status = 200, description = "A page", body = DigestsInUse)),
 )]
