@@ -7,8 +7,9 @@
 mod signature;
 mod statement;
 
-pub use signature::{InvalidTrust, check};
+pub use signature::{InvalidTrust, check_key, check_root};
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -21,17 +22,26 @@ use crate::signature::Signature;
 use crate::statement::{Claims, Statement, StatementError};
 use model::envelope::STATEMENT;
 use model::escape::{Escaped, needs_escape, shortened};
+use model::json::values;
 use model::{EvidenceKind, Fingerprint, SignedEvidence, Timestamp};
 use rules::trust::Trust;
 
 /// Tolerated difference between the clocks of a log or timestamp authority and of the service.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// Maximum number of log entries, of timestamps and of certificates, each of which takes time to verify.
-const MAX_ITEMS: usize = 8;
+/// Maximum size of a file without the payload of its envelope, in bytes. Bundles have up to 12 KB. 7 MB of log entries would
+/// take 4 s of CPU time, of signatures of a checkpoint 19 s, of other values 300 MB of memory.
+pub const MAX_MATERIAL: usize = 64 * 1024;
+
+/// Maximum number of JSON values in a payload. Sigstore's library parses all of them before it verifies a signature: 7 MB of
+/// small objects would take 660 MB.
+pub const MAX_VALUES: usize = 2_000_000;
 
 /// Maximum length of a recorded text, in bytes.
 const MAX_TEXT: usize = 1024;
+
+/// Maximum length of what the entries of trust say, in characters.
+const MAX_PROBLEMS: usize = 2_000;
 
 /// Maximum length of a quoted text or error, in characters.
 const MAX_SHOWN: usize = 300;
@@ -50,8 +60,14 @@ pub struct Verified {
 pub enum Rejected {
     #[error("it is neither a Sigstore bundle nor a DSSE envelope in JSON: {0}")]
     Format(Shown),
-    #[error("it has {0} {1}: expected at most {MAX_ITEMS}")]
-    TooMany(usize, &'static str),
+    #[error("it has {0} bytes beside its payload: expected at most {MAX_MATERIAL}")]
+    Material(usize),
+    #[error("its payload has more than {MAX_VALUES} JSON values")]
+    Values,
+    #[error("it has {0} certificates: expected only that of its signer")]
+    Certificates(usize),
+    #[error("an entry of a log in it has no proof of inclusion")]
+    NoProof,
     #[error("it is signed with a certificate, and the organization trusts no identities")]
     NoIdentities,
     #[error("it is signed with a key, and the organization trusts no keys")]
@@ -92,33 +108,73 @@ enum File {
     Envelope(DsseEnvelope),
 }
 
+/// The keys of a file that select how it is read. Takes no more memory than the file.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shape<'a> {
+    payload_type: Option<IgnoredAny>,
+    #[serde(borrow)]
+    payload: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    dsse_envelope: Option<Payload<'a>>,
+    message_signature: Option<IgnoredAny>,
+    verification_material: Option<Signers>,
+}
+
+#[derive(Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow)]
+    payload: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Signers {
+    certificate: Option<IgnoredAny>,
+    x509_certificate_chain: Option<IgnoredAny>,
+    public_key: Option<IgnoredAny>,
+}
+
+impl Shape<'_> {
+    /// Sigstore's library takes the first of several signers or contents.
+    fn is_clear(&self) -> bool {
+        let contents =
+            [self.payload_type.is_some(), self.dsse_envelope.is_some(), self.message_signature.is_some()];
+        let signers = self.verification_material.as_ref().map(|signers| {
+            [&signers.certificate, &signers.x509_certificate_chain, &signers.public_key].map(Option::is_some)
+        });
+        let is_single = |given: [bool; 3]| given.into_iter().filter(|is_given| *is_given).count() == 1;
+        is_single(contents) && signers.is_none_or(is_single)
+    }
+}
+
 impl File {
     fn parse(file: &[u8]) -> Result<Self, Rejected> {
-        #[derive(Deserialize)]
-        struct Shape {
-            #[serde(rename = "payloadType")]
-            payload_type: Option<IgnoredAny>,
-        }
         let invalid = |error: serde_json::Error| Rejected::Format(Shown::new(error));
-        let Shape { payload_type } = serde_json::from_slice(file).map_err(invalid)?;
-        if payload_type.is_some() {
+        let shape: Shape<'_> = serde_json::from_slice(file).map_err(invalid)?;
+        if !shape.is_clear() {
+            return Err(Rejected::Format(Shown::new("expected one signature and one kind of signer")));
+        }
+        let in_bundle = shape.dsse_envelope.as_ref().map(|envelope| &envelope.payload);
+        let payload = in_bundle.or(shape.payload.as_ref()).map_or(0, |payload| payload.len());
+        let material = file.len() - payload;
+        if material > MAX_MATERIAL {
+            return Err(Rejected::Material(material));
+        }
+        if shape.payload_type.is_some() {
             return serde_json::from_slice(file).map(Self::Envelope).map_err(invalid);
         }
         let bundle: Bundle = serde_json::from_slice(file).map_err(invalid)?;
         let material = &bundle.verification_material;
-        let certificates = match &material.content {
-            VerificationMaterialContent::X509CertificateChain { certificates } => certificates.len(),
-            _ => 1,
-        };
-        let timestamps = material.timestamp_verification_data.rfc3161_timestamps.len();
-        for (number, what) in [
-            (material.tlog_entries.len(), "log entries"),
-            (timestamps, "timestamps"),
-            (certificates, "certificates"),
-        ] {
-            if number > MAX_ITEMS {
-                return Err(Rejected::TooMany(number, what));
-            }
+        // Of a longer chain, the library ignores what it does not need, such as a root.
+        if let VerificationMaterialContent::X509CertificateChain { certificates } = &material.content
+            && certificates.len() != 1
+        {
+            return Err(Rejected::Certificates(certificates.len()));
+        }
+        // The library takes the log's promise instead if the bundle calls itself version 0.1.
+        if material.tlog_entries.iter().any(|entry| entry.inclusion_proof.is_none()) {
+            return Err(Rejected::NoProof);
         }
         Ok(Self::Bundle(Box::new(bundle)))
     }
@@ -146,8 +202,13 @@ pub fn verify(
     now: Timestamp,
 ) -> Result<Verified, Rejected> {
     let file = File::parse(file)?;
-    if let Some(envelope) = file.envelope().filter(|envelope| envelope.payload_type != STATEMENT) {
-        return Err(Rejected::PayloadType(Shown::new(&envelope.payload_type)));
+    if let Some(envelope) = file.envelope() {
+        if envelope.payload_type != STATEMENT {
+            return Err(Rejected::PayloadType(Shown::new(&envelope.payload_type)));
+        }
+        if values(envelope.payload.as_bytes()) > MAX_VALUES {
+            return Err(Rejected::Values);
+        }
     }
     let signature = Signature::verify(&file, artifact, trusted)?;
     if let Some(at) = signature.signed_at.filter(|at| *at > now.later(LEEWAY)) {

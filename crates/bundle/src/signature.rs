@@ -11,7 +11,8 @@ use sigstore_verify::types::{
 use sigstore_verify::{PublicKeyVerificationPolicy, VerificationPolicy, VerificationResult, Verifier};
 
 use crate::statement::{Claims, repository};
-use crate::{File, Rejected, Shown};
+use crate::{File, MAX_PROBLEMS, Rejected, Shown};
+use model::escape::shortened;
 use model::{Fingerprint, Timestamp, is_commit_hash};
 use rules::trust::Trust;
 
@@ -36,19 +37,26 @@ pub enum InvalidTrust {
     Key(Shown),
 }
 
-/// Checks that an entry can be used.
+/// Checks that a trusted root can be used.
 ///
 /// # Errors
 ///
-/// [`InvalidTrust`] for a root or key that Sigstore's library cannot read.
-pub fn check(trust: &Trust) -> Result<(), InvalidTrust> {
-    verifier(trust)?;
-    trust.keys.iter().try_for_each(|key| public_key(key).map(|_| ()))
+/// [`InvalidTrust`] if Sigstore's library cannot read it.
+pub fn check_root(root: &str) -> Result<(), InvalidTrust> {
+    verifier(root).map(drop)
+}
+
+/// Checks that a public key in PEM can be used.
+///
+/// # Errors
+///
+/// [`InvalidTrust`] if Sigstore's library cannot read it.
+pub fn check_key(pem: &str) -> Result<(), InvalidTrust> {
+    public_key(pem).map(drop)
 }
 
 /// A verifier, and its root.
-fn verifier(trust: &Trust) -> Result<(Verifier, TrustedRoot), InvalidTrust> {
-    let root = trust.root.as_deref().unwrap_or(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
+fn verifier(root: &str) -> Result<(Verifier, TrustedRoot), InvalidTrust> {
     let root = TrustedRoot::from_json(root).map_err(|error| InvalidTrust::Root(Shown::new(error)))?;
     let verifier = Verifier::new(&root).map_err(|error| InvalidTrust::Root(Shown::new(error)))?;
     Ok((verifier, root))
@@ -85,7 +93,7 @@ impl Signature {
         match problems.as_slice() {
             [] if by_key => Err(Rejected::NoKeys),
             [] => Err(Rejected::NoIdentities),
-            problems => Err(Rejected::NotTrusted(problems.join("; "))),
+            problems => Err(Rejected::NotTrusted(shortened(&problems.join("; "), MAX_PROBLEMS))),
         }
     }
 
@@ -95,7 +103,8 @@ impl Signature {
             return None;
         }
         let verify = || {
-            let (verifier, root) = verifier(trust).map_err(Shown::new)?;
+            let root = trust.root.as_deref().unwrap_or(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
+            let (verifier, root) = verifier(root).map_err(Shown::new)?;
             let mut policy = VerificationPolicy::any_identity();
             // A root without logs, as that of GitHub for private repositories, proves times by its timestamp authorities.
             if root.tlogs.is_empty() {
@@ -142,7 +151,7 @@ impl Signature {
             let verify = || {
                 let key = public_key(pem).map_err(Shown::new)?;
                 let signed_at = match (&trust.root, file) {
-                    (Some(_), File::Bundle(bundle)) => signed_at(&logged(bundle, artifact, trust, &key)?),
+                    (Some(root), File::Bundle(bundle)) => signed_at(&logged(bundle, artifact, root, &key)?),
                     (Some(_), File::Envelope(_)) => {
                         return Err(Shown::new(
                             "its root requires the entry of a log, and an envelope has none",
@@ -179,10 +188,10 @@ impl Signature {
 fn logged(
     bundle: &Bundle,
     artifact: Fingerprint,
-    trust: &Trust,
+    root: &str,
     key: &DerPublicKey,
 ) -> Result<VerificationResult, Shown> {
-    let (verifier, root) = verifier(trust).map_err(Shown::new)?;
+    let (verifier, root) = verifier(root).map_err(Shown::new)?;
     let mut policy = PublicKeyVerificationPolicy::new(key.clone());
     if root.tlogs.is_empty() {
         policy = policy.skip_tlog_unsafe();

@@ -1,7 +1,7 @@
 //! In-toto statements: their subject, and what their predicates say. The caller has verified the signature.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::Shown;
 use model::{EvidenceKind, Fingerprint, is_commit_hash};
@@ -21,13 +21,15 @@ pub enum StatementError {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Statement {
+pub(crate) struct Statement<'a> {
     #[serde(rename = "_type")]
     version: String,
     subject: Vec<Subject>,
     pub(crate) predicate_type: String,
-    #[serde(default)]
-    predicate: Value,
+    #[serde(borrow, rename = "predicate")]
+    text: Option<&'a RawValue>,
+    #[serde(skip)]
+    predicate: Predicate,
 }
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +43,63 @@ struct Digests {
     sha256: Option<String>,
 }
 
+/// What is read of a provenance (SLSA, <https://slsa.dev/spec/v1.0/provenance>, and version 0.2), of a verification summary
+/// and of a test result.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Predicate {
+    run_details: Option<RunDetails>,
+    build_definition: Option<BuildDefinition>,
+    builder: Option<Builder>,
+    invocation: Option<Invocation>,
+    verification_result: Option<String>,
+    result: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RunDetails {
+    builder: Option<Builder>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Builder {
+    id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BuildDefinition {
+    resolved_dependencies: Option<Vec<Dependency>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Invocation {
+    config_source: Option<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    uri: Option<String>,
+    digest: Option<Commit>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Commit {
+    git_commit: Option<String>,
+    sha1: Option<String>,
+}
+
+impl Dependency {
+    /// The repository and the commit.
+    fn source(&self) -> Option<(String, String)> {
+        let Commit { git_commit, sha1 } = self.digest.as_ref()?;
+        let commit = git_commit.as_ref().or(sha1.as_ref()).filter(|commit| is_commit_hash(commit))?;
+        Some((repository(self.uri.as_ref()?)?, commit.clone()))
+    }
+}
+
 /// Where an artifact was built, and of what.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Claims {
@@ -49,16 +108,23 @@ pub(crate) struct Claims {
     pub(crate) commit: Option<String>,
 }
 
-impl Statement {
-    pub(crate) fn parse(payload: &[u8], artifact: Fingerprint) -> Result<Self, StatementError> {
-        let statement: Self =
-            serde_json::from_slice(payload).map_err(|error| StatementError::Json(Shown::new(error)))?;
+impl<'a> Statement<'a> {
+    pub(crate) fn parse(payload: &'a [u8], artifact: Fingerprint) -> Result<Self, StatementError> {
+        let invalid = |error: serde_json::Error| StatementError::Json(Shown::new(error));
+        let mut statement: Self = serde_json::from_slice(payload).map_err(invalid)?;
         if !TYPES.contains(&statement.version.as_str()) {
             return Err(StatementError::Type(Shown::new(statement.version)));
         }
         let digest = artifact.to_string();
         if !statement.subject.iter().any(|subject| subject.digest.sha256.as_ref() == Some(&digest)) {
             return Err(StatementError::Subject(artifact));
+        }
+        let is_read = matches!(
+            statement.kind(),
+            EvidenceKind::Provenance | EvidenceKind::Summary | EvidenceKind::TestResult
+        );
+        if let Some(text) = statement.text.filter(|_| is_read) {
+            statement.predicate = serde_json::from_str(text.get()).map_err(invalid)?;
         }
         Ok(statement)
     }
@@ -69,46 +135,32 @@ impl Statement {
 
     /// Whether it passes: what only states a fact does. A word that is not known is no pass.
     pub(crate) fn passes(&self) -> Option<bool> {
-        let has_passed = |pointer| Some(self.text(pointer) == Some("PASSED"));
+        let has_passed = |word: &Option<String>| Some(word.as_deref() == Some("PASSED"));
         match self.kind() {
             EvidenceKind::Provenance | EvidenceKind::Sbom | EvidenceKind::Signature => Some(true),
-            EvidenceKind::TestResult => has_passed("/result"),
-            EvidenceKind::Summary => has_passed("/verificationResult"),
+            EvidenceKind::TestResult => has_passed(&self.predicate.result),
+            EvidenceKind::Summary => has_passed(&self.predicate.verification_result),
             EvidenceKind::Statement => None,
         }
     }
 
-    /// What a provenance says (SLSA, <https://slsa.dev/spec/v1.0/provenance>, and version 0.2).
+    /// What a provenance says.
     pub(crate) fn claims(&self) -> Claims {
         if self.kind() != EvidenceKind::Provenance {
             return Claims::default();
         }
-        let builder = self.text("/runDetails/builder/id").or(self.text("/builder/id"));
-        let old = self
-            .text("/invocation/configSource/uri")
-            .zip(self.predicate.pointer("/invocation/configSource/digest"));
+        let Predicate { run_details, build_definition, builder, invocation, .. } = &self.predicate;
+        let builder = run_details.as_ref().and_then(|details| details.builder.as_ref()).or(builder.as_ref());
         let dependencies =
-            self.predicate.pointer("/buildDefinition/resolvedDependencies").and_then(Value::as_array);
-        let dependencies = dependencies.into_iter().flatten();
-        let dependencies = dependencies
-            .filter_map(|dependency| dependency.get("uri")?.as_str().zip(dependency.get("digest")));
-        let sources = dependencies.chain(old).filter_map(|(uri, digest)| {
-            let commit = ["gitCommit", "sha1"].into_iter().find_map(|name| digest.get(name)?.as_str());
-            let commit = commit.filter(|commit| is_commit_hash(commit))?;
-            Some((repository(uri)?, commit.to_owned()))
-        });
+            build_definition.as_ref().and_then(|definition| definition.resolved_dependencies.as_ref());
+        let old = invocation.as_ref().and_then(|invocation| invocation.config_source.as_ref());
+        let dependencies = dependencies.into_iter().flatten().chain(old);
         // Which of several repositories it was built from is unclear.
-        let mut sources: Vec<_> = sources.collect();
+        let mut sources: Vec<_> = dependencies.filter_map(Dependency::source).collect();
         sources.dedup();
-        let (source, commit) = match sources.as_slice() {
-            [(source, commit)] => (Some(source.clone()), Some(commit.clone())),
-            _ => (None, None),
-        };
-        Claims { builder: builder.map(str::to_owned), source, commit }
-    }
-
-    fn text(&self, pointer: &str) -> Option<&str> {
-        self.predicate.pointer(pointer)?.as_str()
+        let source = if sources.len() == 1 { sources.pop() } else { None };
+        let (source, commit) = source.unzip();
+        Claims { builder: builder.and_then(|builder| builder.id.clone()), source, commit }
     }
 }
 

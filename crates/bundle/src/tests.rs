@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sigstore_verify::crypto::KeyPair;
+use sigstore_verify::trust_root::SIGSTORE_PRODUCTION_TRUSTED_ROOT;
 use sigstore_verify::types::{DsseEnvelope, DsseSignature, KeyId, PayloadBytes, pae};
 
 use super::*;
@@ -53,7 +54,8 @@ fn case(name: &str) -> Case {
 impl Case {
     fn verify(&self) -> Result<Verified, String> {
         let Self { bundle, artifact, trust } = self;
-        check(trust).unwrap();
+        check_root(trust.root.as_deref().unwrap_or(SIGSTORE_PRODUCTION_TRUSTED_ROOT)).unwrap();
+        trust.keys.iter().for_each(|key| check_key(key).unwrap());
         verify(bundle.as_bytes(), *artifact, std::slice::from_ref(trust), now())
             .map_err(|error| error.to_string())
     }
@@ -157,6 +159,14 @@ fn root_that_expired_before_the_signature_is_rejected() {
 }
 
 #[test]
+fn rejection_by_many_entries_of_trust_is_shortened() {
+    let Case { bundle, artifact, mut trust } = case("happy-path-v0.3");
+    trust.identities = vec![identity(ISSUER, "https://github.com/acme/*")];
+    let rejected = verify(bundle.as_bytes(), artifact, &vec![trust; 20], now()).unwrap_err().to_string();
+    assert!((1_000..2_100).contains(&rejected.len()), "{rejected}");
+}
+
+#[test]
 fn bundle_that_is_replayed_for_another_artifact_is_rejected() {
     for name in ["happy-path-v0.3", "happy-path-intoto-in-dsse-v3", "managed-key-and-trusted-root"] {
         let mut case = case(name);
@@ -245,10 +255,10 @@ fn claims_of_a_statement_are_those_of_its_predicate() {
             v1(json!([git("https://token@github.com/acme/cart")])),
             ("slsa-provenance", Some(true), builder, None),
         ),
-        ("https://slsa.dev/provenance/v1", v1(json!("x")), ("slsa-provenance", Some(true), builder, None)),
+        ("https://slsa.dev/provenance/v1", v1(json!(null)), ("slsa-provenance", Some(true), builder, None)),
         (
             "https://slsa.dev/provenance/v1",
-            json!({"runDetails": {"builder": {"id": 1}}}),
+            json!({"runDetails": {"builder": {"id": null}}, "buildDefinition": null}),
             ("slsa-provenance", Some(true), None, None),
         ),
         ("https://slsa.dev/provenance/v0.2", old, ("slsa-provenance", Some(true), builder, source)),
@@ -290,6 +300,7 @@ fn claims_of_a_statement_are_those_of_its_predicate() {
 fn envelope_with_an_unclear_statement_is_rejected() {
     let signer = Signer::new();
     let valid = statement("https://example.com/x", &json!({}));
+    let sha256 = Fingerprint::from_content(ARTIFACT).to_string();
     let changed = |pointer: &str, value: Value| {
         let mut changed = valid.clone();
         *changed.pointer_mut(pointer).unwrap() = value;
@@ -299,6 +310,22 @@ fn envelope_with_an_unclear_statement_is_rejected() {
         (changed("/subject/1/digest/sha256", json!("00")), "it is about another artifact: no subject"),
         (changed("/subject/1/digest", json!({"sha512": "00"})), "it is about another artifact: no subject"),
         (changed("/subject", json!([])), "it is about another artifact: no subject"),
+        (changed("/subject/1/digest", json!({"SHA256": sha256})), "it is about another artifact: no subject"),
+        (
+            changed("/subject/1/digest/sha256", json!(sha256.to_uppercase())),
+            "it is about another artifact: no subject",
+        ),
+        (
+            changed("/subject/1/digest/sha256", json!(format!("sha256:{sha256}"))),
+            "it is about another artifact: no subject",
+        ),
+        (
+            valid.to_string().replace(
+                &format!("{{\"sha256\":\"{sha256}\"}}"),
+                &format!("{{\"sha256\":\"{sha256}\",\"sha256\":\"00\"}}"),
+            ),
+            "its payload is not an in-toto statement: duplicate field",
+        ),
         (changed("/_type", json!("https://in-toto.io/Statement/v9")), "its payload has the type"),
         (changed("/predicateType", json!("a\u{202e}b")), "its predicate type is unclear"),
         (changed("/predicateType", json!("x".repeat(2_000))), "its predicate type is unclear"),
@@ -313,12 +340,30 @@ fn envelope_with_an_unclear_statement_is_rejected() {
         ),
         (
             changed("/predicate", json!(null)).replace("null", &"[".repeat(100_000)),
-            "its payload is not an in-toto statement: recursion limit",
+            "its payload is not an in-toto statement: expected value",
         ),
         ("[]".to_owned(), "its payload is not an in-toto statement"),
     ] {
         let rejection = signer.verify(&signer.envelope(&payload)).unwrap_err();
         assert!(rejection.starts_with(expected), "{rejection}");
+    }
+    for (predicate_type, predicate) in [
+        ("https://in-toto.io/attestation/test-result/v0.1", r#"{"result":"FAILED","result":"PASSED"}"#),
+        (
+            "https://slsa.dev/verification_summary/v1",
+            r#"{"verificationResult":"FAILED","verificationResult":"PASSED"}"#,
+        ),
+        (
+            "https://slsa.dev/provenance/v1",
+            r#"{"runDetails":{"builder":{"id":"https://a","id":"https://b"}}}"#,
+        ),
+        ("https://slsa.dev/provenance/v1", r#"{"runDetails":{"builder":{"id":1}}}"#),
+        ("https://slsa.dev/provenance/v1", r#"{"buildDefinition":{"resolvedDependencies":"x"}}"#),
+    ] {
+        let payload =
+            statement(predicate_type, &json!("PREDICATE")).to_string().replace("\"PREDICATE\"", predicate);
+        let rejection = signer.verify(&signer.envelope(&payload)).unwrap_err();
+        assert!(rejection.starts_with("its payload is not an in-toto statement: "), "{rejection}");
     }
     let builder = json!({"runDetails": {"builder": {"id": "b\u{202e}"}}});
     let rejection = signer.verify_statement("https://slsa.dev/provenance/v1", &builder).unwrap_err();
@@ -379,27 +424,135 @@ fn key_without_a_root_needs_no_log_and_with_one_it_does() {
     assert!(logged.verify().is_err());
 }
 
-#[test]
-fn bundle_with_too_many_entries_is_rejected_before_they_are_verified() {
-    let mut case = case("happy-path-v0.3");
+/// A bundle of the suite with another value at a pointer.
+fn changed(name: &str, pointer: &str, value: Value) -> Case {
+    let mut case = case(name);
     let mut bundle: Value = serde_json::from_str(&case.bundle).unwrap();
-    let entries = bundle["verificationMaterial"]["tlogEntries"].as_array_mut().unwrap();
-    let entry = entries.first().unwrap().clone();
-    entries.extend(std::iter::repeat_n(entry, 1_000));
+    *bundle.pointer_mut(pointer).unwrap() = value;
     case.bundle = bundle.to_string();
-    assert_eq!(case.rejection(), "it has 1001 log entries: expected at most 8");
+    case
+}
+
+fn value_at(case: &Case, pointer: &str) -> Value {
+    let bundle: Value = serde_json::from_str(&case.bundle).unwrap();
+    bundle.pointer(pointer).unwrap().clone()
+}
+
+#[test]
+fn bundle_with_no_or_more_certificates_than_that_of_its_signer_is_rejected() {
+    const CHAIN: &str = "/verificationMaterial/x509CertificateChain/certificates";
+    let case = case("happy-path-v0.1");
+    let root: Value = serde_json::from_str(case.trust.root.as_ref().unwrap()).unwrap();
+    let authorities = root.pointer("/certificateAuthorities/1/certChain/certificates").unwrap();
+    let signer = value_at(&case, CHAIN)[0].clone();
+    let [intermediate, of_root] = authorities.as_array().unwrap().as_slice() else { panic!("{authorities}") };
+    for (certificates, expected) in [
+        (json!([]), "it has 0 certificates: expected only that of its signer"),
+        (json!([signer, of_root]), "it has 2 certificates: expected only that of its signer"),
+        (json!([signer, intermediate, of_root]), "it has 3 certificates: expected only that of its signer"),
+    ] {
+        assert_eq!(changed("happy-path-v0.1", CHAIN, certificates).rejection(), expected);
+    }
+}
+
+#[test]
+fn log_entry_without_proof_of_inclusion_or_time_is_rejected() {
+    const ENTRY: &str = "/verificationMaterial/tlogEntries/0";
+    let entry = value_at(&case("happy-path-v0.3"), ENTRY);
+    let without = |key: &str| {
+        let mut entry = entry.clone();
+        entry.as_object_mut().unwrap().remove(key).unwrap();
+        json!([entry])
+    };
+    let unproven = changed("happy-path-v0.1", &format!("{ENTRY}/inclusionProof"), json!(null));
+    assert_eq!(unproven.rejection(), "an entry of a log in it has no proof of inclusion");
+    for (entries, expected) in [
+        (without("inclusionProof"), "an entry of a log in it has no proof of inclusion"),
+        (json!([entry, without("inclusionProof")[0]]), "an entry of a log in it has no proof of inclusion"),
+        (without("inclusionPromise"), "its signature is not trusted: suite: "),
+        (json!([]), "its signature is not trusted: suite: "),
+    ] {
+        for has_log in [true, false] {
+            let mut case = changed("happy-path-v0.3", "/verificationMaterial/tlogEntries", entries.clone());
+            let mut root: Value = serde_json::from_str(case.trust.root.as_ref().unwrap()).unwrap();
+            if !has_log {
+                root["tlogs"] = json!([]);
+            }
+            case.trust.root = Some(root.to_string());
+            let rejection = case.rejection();
+            assert!(rejection.starts_with(expected), "{rejection}");
+        }
+    }
+    let of_key = changed("managed-key-and-trusted-root", "/verificationMaterial/tlogEntries", json!([]));
+    assert!(of_key.rejection().starts_with("its signature is not trusted: suite: "));
+}
+
+#[test]
+fn bundle_with_two_contents_or_two_kinds_of_signers_is_rejected() {
+    let signer = Signer::new();
+    let envelope: Value =
+        serde_json::from_str(&signer.envelope(&statement("https://example.com/x", &json!({})).to_string()))
+            .unwrap();
+    let bundle: Value = serde_json::from_str(&case("happy-path-v0.3").bundle).unwrap();
+    let key = json!({"publicKey": {"hint": "x"}});
+    let valid = json!({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+                       "verificationMaterial": key, "dsseEnvelope": envelope});
+    signer.verify(&valid.to_string()).unwrap();
+    let with = |pointer: &str, key: &str, value: &Value| {
+        let mut changed = valid.clone();
+        changed.pointer_mut(pointer).unwrap()[key] = value.clone();
+        changed.to_string()
+    };
+    let certificate = &bundle["verificationMaterial"]["certificate"];
+    for file in [
+        with("", "messageSignature", &bundle["messageSignature"]),
+        with("", "payloadType", &json!(STATEMENT)),
+        with("/verificationMaterial", "certificate", certificate),
+        with("/verificationMaterial", "x509CertificateChain", &json!({"certificates": [certificate]})),
+        valid.to_string().replacen('{', &format!("{{\"dsseEnvelope\":{envelope},"), 1),
+    ] {
+        let rejection = signer.verify(&file).unwrap_err();
+        assert!(rejection.starts_with("it is neither a Sigstore bundle nor a DSSE envelope"), "{rejection}");
+    }
+}
+
+#[test]
+fn file_that_takes_much_time_or_memory_is_rejected_before_it_is_verified() {
+    let entries = "/verificationMaterial/tlogEntries";
+    let checkpoint = "/verificationMaterial/tlogEntries/0/inclusionProof/checkpoint/envelope";
+    let valid = case("happy-path-v0.3");
+    let entry = value_at(&valid, entries)[0].clone();
+    let note = value_at(&valid, checkpoint).as_str().unwrap().to_owned();
+    let signature = note.lines().last().unwrap();
+    let signed_often = format!("{note}{}", format!("{signature}\n").repeat(1_000));
+    let nested = changed("happy-path-v0.3", "/mediaType", json!(vec![json!([0]); 50_000]));
+    for case in [
+        changed("happy-path-v0.3", entries, json!(vec![entry; 100])),
+        changed("happy-path-v0.3", checkpoint, json!(signed_often)),
+        Case { bundle: nested.bundle.replace("mediaType", "other"), ..nested },
+    ] {
+        let rejection = case.rejection();
+        assert!(rejection.ends_with(" bytes beside its payload: expected at most 65536"), "{rejection}");
+    }
+    let signer = Signer::new();
+    let many = json!(vec![json!({"": 0}); 200_000]);
+    let rejection = signer.verify_statement("https://example.com/x", &many).unwrap_err();
+    assert_eq!(rejection, "its payload has more than 2000000 JSON values");
+    let envelope = signer.envelope("{}");
+    let rejection = signer.verify(&envelope.replacen('{', &format!("{{\"x\":{many},"), 1)).unwrap_err();
+    assert!(rejection.ends_with(" bytes beside its payload: expected at most 65536"), "{rejection}");
+    let payload: Value = serde_json::from_str(&envelope).unwrap();
+    let rejection = signer.verify(&envelope.replace(&payload["payload"].to_string(), &many.to_string()));
+    assert!(rejection.unwrap_err().starts_with("it is neither a Sigstore bundle nor a DSSE envelope"));
 }
 
 #[test]
 fn unusable_root_or_key_is_named() {
-    let mut trust = Signer::new().trust;
-    check(&trust).unwrap();
-    trust.keys.push("secret".to_owned());
-    let error = check(&trust).unwrap_err().to_string();
+    check_key(&Signer::new().trust.keys[0]).unwrap();
+    let error = check_key("secret").unwrap_err().to_string();
     assert!(
         error.starts_with("invalid public key: expected one in PEM: ") && !error.contains("secret"),
         "{error}"
     );
-    trust.root = Some("{}".to_owned());
-    assert!(check(&trust).unwrap_err().to_string().starts_with("invalid trusted root: "));
+    assert!(check_root("{}").unwrap_err().to_string().starts_with("invalid trusted root: "));
 }

@@ -12,6 +12,7 @@ use super::body::UploadState;
 use super::error::{Error, ServiceRequest};
 use super::token::Token;
 use model::escape::{Escaped, shortened};
+use model::json::values;
 use model::retry::{StatusClass, classify, clock_skew};
 
 /// Maximum size of a response to a write, and of an error, in bytes.
@@ -23,9 +24,6 @@ pub(super) const MAX_READ_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum number of JSON values in a response. Parsed values are larger than their text: 64 MiB of small objects
 /// would take 7 GiB.
 const MAX_VALUES: usize = 10_000_000;
-
-/// Number of values that an object counts as.
-const VALUES_PER_OBJECT: usize = 20;
 
 /// Maximum length of a quotation from a header or an unexpected body, in characters.
 const MAX_EXCERPT_CHARS: usize = 160;
@@ -210,16 +208,6 @@ impl Response {
     fn text(&self, token: &Token) -> String {
         sanitize(token, &String::from_utf8_lossy(&self.body), MAX_EXCERPT_CHARS)
     }
-}
-
-/// An upper bound of the number of values if the body is JSON.
-fn values(body: &[u8]) -> usize {
-    let weight = |byte: &u8| match byte {
-        b',' | b'[' => 1,
-        b'{' => VALUES_PER_OBJECT,
-        _ => 0,
-    };
-    body.iter().map(weight).sum()
 }
 
 /// The fields `message` and `errors`: `invalid value of "page": expected an integer from 1`. A field that the message quotes

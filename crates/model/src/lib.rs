@@ -12,6 +12,7 @@ mod attestation;
 mod columns;
 pub mod envelope;
 pub mod failure_log;
+pub mod json;
 pub mod log;
 #[cfg(feature = "openapi")]
 pub mod openapi;

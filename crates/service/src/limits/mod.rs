@@ -233,7 +233,12 @@ mod tests {
                 permit + connection,
                 permit + lock
             ),
-            "signed evidence that is verified | | 2 | verified later".to_owned(),
+            format!(
+                "signed evidence: bytes beside its payload, JSON values in it | {} KiB, {} million | | 400",
+                bundle::MAX_MATERIAL / 1024,
+                bundle::MAX_VALUES / 1_000_000
+            ),
+            "signed evidence that is verified | | 1 | verified later".to_owned(),
             "bills of materials that are read | | 1 | read later".to_owned(),
             "attachments that are unpacked for a page | | 1 | shown later".to_owned(),
             format!("notifications that are being sent | {} | {sending} | sent later", sending / 2),

@@ -293,7 +293,7 @@ async fn evidence_that_is_not_trusted_records_nothing(database: Database) {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = ("a".repeat(64), "b".repeat(64));
     let slsa = "https://slsa.dev/provenance/v1";
-    let deep = signed(&folder, &[&one], slsa, &json!("DEEP"));
+    let valid = signed(&folder, &[&one], slsa, &built_by("https://b.example/x"));
     let huge = signed(&folder, &[&one], slsa, &json!("x".repeat(7 * 1024 * 1024)));
     let far: Vec<String> = (0..20_000).map(|n| format!("{n:064x}")).collect();
     let far = signed(&folder, &far.iter().map(String::as_str).collect::<Vec<_>>(), slsa, &json!({}));
@@ -307,7 +307,7 @@ async fn evidence_that_is_not_trusted_records_nothing(database: Database) {
         (&artifact, &changed, "its signature is not trusted: github: "),
         (
             &other,
-            &deep,
+            &valid,
             "it is about another artifact: no subject of its statement has the digest sha256:bbb",
         ),
         (&other, &huge, "it is about another artifact"),
@@ -341,9 +341,9 @@ async fn evidence_that_is_not_trusted_records_nothing(database: Database) {
     // A key that is no longer trusted.
     let removed = json!({"name": "release-key", "keys": [{"file": "other.pub"}]});
     fs::write(service.bootstrap_file().with_file_name("other.pub"), OTHER_KEY).unwrap();
-    attest(&service, "x", &one, &deep).await.expect(201);
+    attest(&service, "x", &one, &valid).await.expect(201);
     service.reload(&trusting(2, &removed)).await;
-    attest(&service, "y", &one, &deep)
+    attest(&service, "y", &one, &valid)
         .await
         .assert_field_error("attachment_file", "its signature is not trusted: release-key: ");
 }
@@ -390,11 +390,34 @@ async fn exported_statement_is_evidence(database: Database) {
     assert!(rejected.code != 0 && rejected.stderr.contains("it is about another artifact"), "{rejected:?}");
 }
 
+async fn latest_attestation_counts_whether_it_is_signed_or_not(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    let artifact = "a".repeat(64);
+    report(&service, &artifact).await;
+    let rule = "attestations: [{name: provenance, type: slsa-provenance, signer: {trust: release-key}}]";
+    put(&service, ADMIN, "built", rule).await.expect(201);
+    attach(&service, "prod", &["built"]).await.expect(200);
+    let folder = tempfile::tempdir().unwrap();
+    let evidence =
+        signed(&folder, &[&artifact], "https://slsa.dev/provenance/v1", &built_by("https://b.example/x"));
+    let junit = json!({"attestation_name": "provenance", "artifact_fingerprint": artifact,
+                       "junit_results": [{"name": "all", "total": 3, "failures": 0, "errors": 0}]});
+    for _ in 0..2 {
+        attest(&service, "provenance", &artifact, &evidence).await.expect(201);
+        assert_eq!(verdicts(&service).await, ["prod COMPLIANT []"]);
+        service.attest(ATTESTER, "cart", "t", form(&junit)).await.expect(201);
+        let missing =
+            "prod NON-COMPLIANT [\"built v1: provenance (slsa-provenance) of the flow cart is missing\"]";
+        assert_eq!(verdicts(&service).await, [missing]);
+    }
+}
+
 crate::service::on_both!(
     evidence_is_recorded_shown_and_covered_by_the_log,
     policy_requires_a_signer_a_builder_and_a_source,
     unsigned_attestation_and_another_predicate_do_not_satisfy_a_rule,
     source_that_differs_from_the_claimed_origin_is_a_conflict,
+    latest_attestation_counts_whether_it_is_signed_or_not,
 );
 
 crate::service::on_sqlite!(

@@ -13,17 +13,8 @@ const MAX_ROOT: u64 = 256 * 1024;
 /// Maximum size of a key, in bytes.
 const MAX_KEY: u64 = 16 * 1024;
 
-/// Maximum number of entries, of keys and of identities of an entry: a verification tries each of them.
-const MAX_ENTRIES: usize = 20;
-
 pub(crate) fn resolve(trusted: &mut [Trust], place: &str, path: &Path) -> Result<(), InvalidValue> {
     unique(place, trusted.iter().map(|trust| trust.name.as_str()))?;
-    if trusted.len() > MAX_ENTRIES {
-        return Err((
-            place.to_owned(),
-            format!("expected at most {MAX_ENTRIES} entries, got {}", trusted.len()),
-        ));
-    }
     for (n, trust) in trusted.iter_mut().enumerate() {
         resolve_trust(trust, path).map_err(|(key, why)| (format!("{place}[{n}]{key}"), why))?;
     }
@@ -39,11 +30,6 @@ fn resolve_trust(trust: &mut Trust, path: &Path) -> Result<(), InvalidValue> {
     if identities.is_empty() && keys.is_empty() {
         return invalid("", "expected identities or keys");
     }
-    for (key, number) in [(".identities", identities.len()), (".keys", keys.len())] {
-        if number > MAX_ENTRIES {
-            return invalid(key, &format!("expected at most {MAX_ENTRIES}, got {number}"));
-        }
-    }
     if let Some(n) = identities.iter().position(|identity| !identity.issuer.starts_with("https://")) {
         return invalid(&format!(".identities[{n}].issuer"), "expected an https URL");
     }
@@ -56,15 +42,15 @@ fn resolve_trust(trust: &mut Trust, path: &Path) -> Result<(), InvalidValue> {
     };
     if let Some(root) = root {
         let found = read(MAX_ROOT, &root.file, ".root.file".to_owned())?;
-        entry.root = Some(found.content);
-        bundle::check(&entry)
+        bundle::check_root(&found.content)
             .map_err(|error| (".root.file".to_owned(), format!("{}: {error}", found.place)))?;
+        entry.root = Some(found.content);
     }
     for (n, key) in keys.iter().enumerate() {
         let place = format!(".keys[{n}].file");
         let found = read(MAX_KEY, &key.file, place.clone())?;
+        bundle::check_key(&found.content).map_err(|error| (place, format!("{}: {error}", found.place)))?;
         entry.keys.push(found.content);
-        bundle::check(&entry).map_err(|error| (place, format!("{}: {error}", found.place)))?;
     }
     *resolved = Some(entry);
     Ok(())
