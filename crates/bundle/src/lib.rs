@@ -53,6 +53,8 @@ pub struct Verified {
     /// Whether it passes; `None` if the statement has no verdict that is known.
     pub passes: Option<bool>,
     pub evidence: SignedEvidence,
+    /// The bill of materials that is the statement's predicate.
+    pub bill: Option<String>,
 }
 
 /// Why a file is no evidence for the artifact.
@@ -244,7 +246,8 @@ pub fn verify(
         return Err(Rejected::Text(name));
     }
     let passes = statement.as_ref().map_or(Some(true), Statement::passes);
-    Ok(Verified { kind, passes, evidence })
+    let bill = statement.as_ref().and_then(Statement::bill);
+    Ok(Verified { kind, passes, evidence, bill })
 }
 
 #[cfg(test)]

@@ -144,6 +144,12 @@ impl<'a> Statement<'a> {
         }
     }
 
+    /// The bill of materials that is its predicate.
+    pub(crate) fn bill(&self) -> Option<String> {
+        let text = self.text.filter(|_| self.kind() == EvidenceKind::Sbom)?;
+        Some(text.get().to_owned())
+    }
+
     /// What a provenance says.
     pub(crate) fn claims(&self) -> Claims {
         if self.kind() != EvidenceKind::Provenance {

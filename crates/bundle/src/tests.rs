@@ -95,7 +95,10 @@ fn evidence_has_the_builder_and_source_of_the_certificate_before_those_of_the_st
         commit: verified.evidence.commit.clone(),
         signed_at: verified.evidence.signed_at,
     };
-    assert_eq!(verified, Verified { kind: EvidenceKind::Provenance, passes: Some(true), evidence: expected });
+    assert_eq!(
+        verified,
+        Verified { kind: EvidenceKind::Provenance, passes: Some(true), evidence: expected, bill: None }
+    );
     assert!(verified.evidence.commit.unwrap() != "ebff8dfbd609b7b22237c7719ce07f2dc7934f5f");
     assert!(verified.evidence.signed_at.unwrap().iso_8601().starts_with("202"));
     let plain = case("happy-path-v0.3").verify().unwrap();
@@ -287,11 +290,12 @@ fn claims_of_a_statement_are_those_of_its_predicate() {
         ),
         ("https://example.com/other", v1(json!([cart])), ("statement", None, None, None)),
     ] {
-        let Verified { kind, passes, evidence } =
+        let Verified { kind, passes, evidence, bill } =
             signer.verify_statement(predicate_type, &predicate).unwrap();
         let found = (kind.as_str(), passes, evidence.builder.as_deref(), evidence.source.as_deref());
         assert_eq!(found, expected, "{predicate_type} {predicate}");
         assert_eq!(evidence.commit.is_some(), evidence.source.is_some());
+        assert_eq!(bill, (kind == EvidenceKind::Sbom).then(|| predicate.to_string()));
         assert!(evidence.key.is_some() && evidence.subject.is_none() && evidence.signed_at.is_none());
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::values::{duration, short_text};
 use client::{Deadline, NewAttestation, Resource};
 use model::escape::Escaped;
 use model::retry::Backoff;
-use model::{FlowName, ShortText, TrailName, claimed_kind};
+use model::{EvidenceKind, FlowName, ShortText, TrailName, claimed_kind};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -74,8 +74,14 @@ impl Bundle {
         let data = json!({"attestation_name": name, "artifact_fingerprint": fingerprint}).to_string();
         let deadline = Deadline::after(self.timeout, Backoff::default());
         let new = NewAttestation::new("bundle", flow, trail, data, Some(attachment));
-        let signed = send(&client, &new, Resource::Flow(flow.as_str()), deadline).await?.signed;
-        let signed = signed.map(|signed| format!(": {}", Escaped(&signed))).unwrap_or_default();
-        Ok(format!("attested {} in {flow}/{trail}{signed}", Escaped(name)))
+        let receipt = send(&client, &new, Resource::Flow(flow.as_str()), deadline).await?;
+        let is_unread = kind == EvidenceKind::Sbom && receipt.bill.is_none();
+        let unread = "not read as a bill of materials: expected CycloneDX or SPDX in JSON";
+        if let Some(warning) = receipt.warning.as_deref().or(is_unread.then_some(unread)) {
+            tracing::warn!("attested, {}", Escaped(warning));
+        }
+        let read = [receipt.signed, receipt.bill].into_iter().flatten();
+        let read: Vec<_> = read.map(|read| format!(": {}", Escaped(&read))).collect();
+        Ok(format!("attested {} in {flow}/{trail}{}", Escaped(name), read.concat()))
     }
 }

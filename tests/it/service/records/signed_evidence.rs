@@ -390,6 +390,40 @@ async fn exported_statement_is_evidence(database: Database) {
     assert!(rejected.code != 0 && rejected.stderr.contains("it is about another artifact"), "{rejected:?}");
 }
 
+async fn packages_of_a_signed_bill_of_materials_are_found(database: Database) {
+    let service = TestService::start_with(database, options()).await;
+    let artifact = "a".repeat(64);
+    report(&service, &artifact).await;
+    let folder = tempfile::tempdir().unwrap();
+    let purl = "pkg:maven/org.apache.logging.log4j/log4j-core@2.14.1";
+    let component = json!({"type": "library", "name": "log4j-core", "version": "2.14.1", "purl": purl});
+    let document = json!({"bomFormat": "CycloneDX", "specVersion": "1.6", "components": [component]});
+    let spdx = json!({"spdxVersion": "SPDX-2.3", "packages": []});
+    for (predicate_type, predicate, expected) in [
+        (
+            "https://spdx.dev/Document/v2.3",
+            &spdx,
+            "not read as a bill of materials: the SPDX 2.3 has no packages",
+        ),
+        ("https://spdx.dev/Document", &json!({}), "expected CycloneDX or SPDX in JSON"),
+        (
+            "https://cyclonedx.org/bom/v1.6",
+            &document,
+            "attested sbom in cart/t: sbom signed by release-key: CycloneDX 1.6, 1 package\n",
+        ),
+    ] {
+        let file = folder.path().join("bill.json");
+        fs::write(&file, signed(&folder, &[&artifact], predicate_type, predicate)).unwrap();
+        let line = format!("attest bundle {} --flow cart --trail t --fingerprint {artifact}", file.display());
+        let outcome = service.program(ATTESTER, &line).await;
+        let output = format!("{}{}", outcome.stdout, outcome.expect(0, &[]).stderr);
+        assert!(output.contains(expected), "{output}");
+    }
+    let found = service.read("/packages/acme?name=log4j-core").await;
+    assert_eq!(found["data"].as_array().unwrap().len(), 1, "{found}");
+    assert!(found.to_string().contains(&artifact), "{found}");
+}
+
 async fn latest_attestation_counts_whether_it_is_signed_or_not(database: Database) {
     let service = TestService::start_with(database, options()).await;
     let artifact = "a".repeat(64);
@@ -424,4 +458,5 @@ crate::service::on_sqlite!(
     bundles_of_the_conformance_suite_are_attested_or_rejected_as_named,
     evidence_that_is_not_trusted_records_nothing,
     exported_statement_is_evidence,
+    packages_of_a_signed_bill_of_materials_are_found,
 );

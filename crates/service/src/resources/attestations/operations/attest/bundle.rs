@@ -30,7 +30,7 @@ pub(super) async fn verify(
     data: &mut AttestationData,
     file: &mut Option<File>,
     receipt: &mut HeaderMap,
-) -> Result<SignedEvidence, Problem> {
+) -> Result<Verified, Problem> {
     let artifacts = data.fields.fingerprints();
     let (Some(&artifact), 1) = (artifacts.first(), artifacts.len()) else {
         let expected = "expected one fingerprint: signed evidence is about a single artifact";
@@ -50,15 +50,16 @@ pub(super) async fn verify(
         (content, verified)
     };
     let (content, verified) = compute(verify).await?;
-    let Verified { kind, passes, evidence } = verified
+    let verified = verified
         .map_err(|rejected| Problem::field("attachment_file", &format!("not accepted: {rejected}")))?;
+    let Verified { kind, passes, evidence, .. } = &verified;
     *file = Some(File { name, content });
-    adopt_origin(&mut data.fields, &evidence);
-    (data.kind, data.passes) = (kind.to_string(), passes);
+    adopt_origin(&mut data.fields, evidence);
+    (data.kind, data.passes) = (kind.to_string(), *passes);
     let text = format!("{kind} {evidence}").replace(|c: char| !c.is_ascii(), "?");
     let text = shortened(&text, MAX_RECEIPT_CHARS).replace('…', "...");
     receipt.extend(HeaderValue::try_from(text).ok().map(|text| (EVIDENCE, text)));
-    Ok(evidence)
+    Ok(verified)
 }
 
 /// The origin that is signed counts, and not one that the client names. An earlier attestation that names another one is in

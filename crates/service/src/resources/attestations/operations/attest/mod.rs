@@ -252,8 +252,10 @@ impl Sent {
             PathType::Junit => (file, Bill::Other),
             PathType::Bundle => {
                 let verified = bundle::verify(app, organization, &mut data, &mut file, &mut receipt).await?;
-                signed = Some(verified);
-                (file, Bill::Other)
+                signed = Some(verified.evidence);
+                let bill = verified.bill.map(|text| File { name: None, content: text.into_bytes() });
+                let (_, bill) = bill::read(bill, app.limits.attachment).await?;
+                (file, bill)
             }
             _ => bill::read(file, app.limits.attachment).await?,
         };
