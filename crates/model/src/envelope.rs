@@ -39,6 +39,23 @@ pub struct EnvelopeSignature {
 }
 
 impl Envelope {
+    /// Reads an envelope, alone or in a Sigstore bundle.
+    ///
+    /// # Errors
+    ///
+    /// [`serde_json::Error`] if the file has none.
+    pub fn read(file: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Bundle {
+            dsse_envelope: Option<Envelope>,
+        }
+        match serde_json::from_slice(file)? {
+            Bundle { dsse_envelope: Some(envelope) } => Ok(envelope),
+            Bundle { dsse_envelope: None } => serde_json::from_slice(file),
+        }
+    }
+
     /// A payload with a signature of its [`signed_bytes`].
     #[must_use]
     pub fn new(payload_type: &str, payload: &[u8], keyid: String, signature: &[u8]) -> Self {

@@ -84,7 +84,6 @@ pub fn claimed_kind(file: &[u8]) -> Option<EvidenceKind> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Bundle {
-        dsse_envelope: Option<Envelope>,
         message_signature: Option<IgnoredAny>,
     }
     #[derive(Deserialize)]
@@ -92,13 +91,9 @@ pub fn claimed_kind(file: &[u8]) -> Option<EvidenceKind> {
     struct Statement {
         predicate_type: String,
     }
-    let envelope = match serde_json::from_slice::<Envelope>(file) {
-        Ok(envelope) => envelope,
-        Err(_) => match serde_json::from_slice(file).ok()? {
-            Bundle { dsse_envelope: Some(envelope), .. } => envelope,
-            Bundle { message_signature: Some(_), .. } => return Some(EvidenceKind::Signature),
-            Bundle { .. } => return None,
-        },
+    let Ok(envelope) = Envelope::read(file) else {
+        let Bundle { message_signature } = serde_json::from_slice(file).ok()?;
+        return message_signature.map(|_| EvidenceKind::Signature);
     };
     let statement: Statement = serde_json::from_slice(&envelope.payload()?).ok()?;
     Some(EvidenceKind::of_predicate(&statement.predicate_type))

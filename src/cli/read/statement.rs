@@ -41,7 +41,7 @@ Example:
 #[derive(Debug, Args)]
 #[command(after_help = VERIFY_EXAMPLE)]
 pub(crate) struct Verify {
-    /// File that `export` wrote
+    /// File that `export` wrote, also in a Sigstore bundle
     file: PathBuf,
     /// Public key (PEM) of the service
     #[arg(long, value_name = "FILE")]
@@ -64,7 +64,7 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 enum StatementError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{} is not a DSSE envelope", quoted(.0))]
+    #[error("{} is neither a DSSE envelope nor a Sigstore bundle with one", quoted(.0))]
     Envelope(PathBuf, #[source] serde_json::Error),
     #[error("{} is not signed with the key in {}", quoted(.0), quoted(.1))]
     Signature(PathBuf, PathBuf),
@@ -147,8 +147,7 @@ impl Verify {
     fn statement(&self, key: &VerifyingKey) -> Result<Value, StatementError> {
         let file = || self.file.clone();
         let bytes = files::read(MAX_FILE_BYTES, &self.file)?;
-        let envelope: Envelope =
-            serde_json::from_slice(&bytes).map_err(|error| StatementError::Envelope(file(), error))?;
+        let envelope = Envelope::read(&bytes).map_err(|error| StatementError::Envelope(file(), error))?;
         let payload = key.verified_payload(&envelope);
         let payload = payload.ok_or_else(|| StatementError::Signature(file(), self.key.clone()))?;
         if envelope.payload_type != STATEMENT {

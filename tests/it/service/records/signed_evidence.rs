@@ -372,22 +372,37 @@ async fn source_that_differs_from_the_claimed_origin_is_a_conflict(database: Dat
     }
 }
 
-async fn exported_statement_is_evidence(database: Database) {
+async fn exported_statement_is_evidence_alone_and_in_a_bundle(database: Database) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("key"), KEY).unwrap();
     let options = Options { signing_key: Some(folder.path().join("key")), ..options() };
     let service = TestService::start_with(database, options).await;
     let artifact = "a".repeat(64);
     report(&service, &artifact).await;
-    let file = folder.path().join("prod.json");
+    let (file, bundle) = (folder.path().join("prod.json"), folder.path().join("bundle.json"));
     service.program(READER, &format!("export prod --output-file {}", file.display())).await.expect(0, &[]);
-    let line = format!("attest bundle {} --flow cart --trail t --fingerprint {artifact}", file.display());
-    let attested = service.program(ATTESTER, &line).await;
-    let expected = "attested statement in cart/t: statement signed by release-key\n";
-    assert_eq!(attested.expect(0, &[]).stdout, expected);
-    let other = line.replace(&artifact, &"b".repeat(64));
-    let rejected = service.program(ATTESTER, &other).await;
-    assert!(rejected.code != 0 && rejected.stderr.contains("it is about another artifact"), "{rejected:?}");
+    let envelope: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let wrapped = json!({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "dsseEnvelope": envelope,
+                         "verificationMaterial": {"publicKey": {"hint": envelope["signatures"][0]["keyid"]}}});
+    fs::write(&bundle, wrapped.to_string()).unwrap();
+    let (key, other_key) = (folder.path().join("key.pub"), folder.path().join("other.pub"));
+    fs::write(&key, PUBLIC_KEY).unwrap();
+    fs::write(&other_key, OTHER_KEY).unwrap();
+    for file in [file, bundle] {
+        let verify = |key: &Path| format!("verify {} --key {}", file.display(), key.display());
+        service.program(READER, &verify(&key)).await.expect(0, &["the signature is valid: "]);
+        service.program(READER, &verify(&other_key)).await.expect(11, &["is not signed with the key"]);
+        let line = format!("attest bundle {} --flow cart --trail t --fingerprint {artifact}", file.display());
+        let attested = service.program(ATTESTER, &line).await;
+        let expected = "attested statement in cart/t: statement signed by release-key\n";
+        assert_eq!(attested.expect(0, &[]).stdout, expected);
+        let other = line.replace(&artifact, &"b".repeat(64));
+        let rejected = service.program(ATTESTER, &other).await;
+        assert!(
+            rejected.code != 0 && rejected.stderr.contains("it is about another artifact"),
+            "{rejected:?}"
+        );
+    }
 }
 
 async fn packages_of_a_signed_bill_of_materials_are_found(database: Database) {
@@ -457,6 +472,6 @@ crate::service::on_both!(
 crate::service::on_sqlite!(
     bundles_of_the_conformance_suite_are_attested_or_rejected_as_named,
     evidence_that_is_not_trusted_records_nothing,
-    exported_statement_is_evidence,
+    exported_statement_is_evidence_alone_and_in_a_bundle,
     packages_of_a_signed_bill_of_materials_are_found,
 );

@@ -219,8 +219,8 @@ async fn file_that_is_no_valid_statement_is_rejected() {
             2,
             "has the type \"x\": expected",
         ),
-        ("{}".to_owned(), 2, "is not a DSSE envelope"),
-        (String::new(), 2, "is not a DSSE envelope"),
+        ("{}".to_owned(), 2, "is neither a DSSE envelope nor a Sigstore bundle with one"),
+        (String::new(), 2, "is neither a DSSE envelope nor a Sigstore bundle with one"),
     ] {
         std::fs::write(folder.path().join("statement"), &content).unwrap();
         let outcome = offline(folder.path(), "verify statement --key public").await;
