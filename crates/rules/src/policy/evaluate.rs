@@ -204,7 +204,10 @@ impl AttestationRule {
 
     /// The result for one attestation, and when it is too old.
     fn check(&self, latest: &AttestationEvidence, now: Timestamp) -> (Code, Option<Timestamp>) {
-        let end = self.max_age.map(|age| latest.created_at.later(age));
+        // Evidence may be attested again, long after it was signed.
+        let signed_at = latest.signed.as_ref().and_then(|signed| signed.signed_at);
+        let since = signed_at.map_or(latest.created_at, |at| at.min(latest.created_at));
+        let end = self.max_age.map(|age| since.later(age));
         let (tests, skipped) = (latest.tests, latest.skipped);
         let code = match (end, self.min_tests, self.max_skipped) {
             _ if self.must_be_compliant && !latest.passes => Code::NonCompliantAttestation,

@@ -82,7 +82,7 @@ impl<'a> Needs<'a> {
         if rule.min_tests.is_some() || rule.max_skipped.is_some() {
             self.test_counts.insert((flow, name));
         }
-        if rule.is_signed() {
+        if rule.is_signed() || rule.max_age.is_some() {
             self.signatures.insert((flow, name));
         }
         match (&mut self.latest, flow, name) {

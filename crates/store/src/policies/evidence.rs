@@ -16,7 +16,9 @@ use crate::database::rows::{Bytes, Id, converted, flag};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use crate::image_indexes::related;
 use crate::{Error, Transaction};
-use model::{ComplianceState, EnvironmentName, Fingerprint, JunitResult, SignedEvidence, Timestamp};
+use model::{
+    ComplianceState, EnvironmentName, EvidenceKind, Fingerprint, JunitResult, SignedEvidence, Timestamp,
+};
 use rules::ownership::Pattern;
 use rules::policy::facts::{
     AllowList, AllowListEntry, AllowListSubject, ApprovalEvidence, AttestationEvidence, Evidence,
@@ -153,7 +155,8 @@ async fn add_attestations(
     }
     let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
     let counts = test_counts(transaction, organization, counted.map(|row| row.attestation).collect()).await?;
-    let signed = latest.iter().filter(|row| needs.reads_signature(&row.flow, &row.name));
+    let is_evidence = |row: &&LatestRow| EvidenceKind::ALL.iter().any(|kind| kind.as_str() == row.kind);
+    let signed = latest.iter().filter(is_evidence).filter(|row| needs.reads_signature(&row.flow, &row.name));
     let signed = signatures(transaction, organization, signed.map(|row| row.attestation).collect()).await?;
     let trails = latest.iter().map(|row| row.trail).chain(reported.iter().filter_map(|(.., trail)| *trail));
     let trails = trails.filter(|_| needs.trails).collect();

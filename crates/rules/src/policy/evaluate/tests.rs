@@ -5,7 +5,7 @@ use super::*;
 use crate::policy::authorship::Authorship;
 use crate::policy::facts::{ApprovalEvidence, Evidence, TrailEvidence};
 use crate::policy::{LatestNeeded, Needs, PolicyVersion};
-use model::{EnvironmentName, Fingerprint};
+use model::{EnvironmentName, Fingerprint, SignedEvidence};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
@@ -293,6 +293,35 @@ fn attestation_counts_until_it_is_too_old_and_within_its_limits() {
             assert!(!policy.evaluate(&facts, end).is_fulfilled());
             assert!(policy.evaluate(&facts, end.earlier(std::time::Duration::from_micros(1))).is_fulfilled());
         }
+    }
+}
+
+#[test]
+fn age_of_evidence_counts_from_its_signature_if_that_has_a_proven_time() {
+    let policy = policy("attestations: [{name: vsa, type: vsa, max_age: 2m}]");
+    assert!(Needs::new([&policy]).reads_signature("cart", "vsa"));
+    for (signed_at, expected) in [
+        (None, "Satisfied: rule_satisfied cart"),
+        (Some(NOW - 110), "Satisfied: rule_satisfied cart"),
+        (Some(NOW - 120), "NotSatisfied: expired_attestation cart"),
+        // The clock of a log may be ahead: the attestation is not younger.
+        (Some(NOW + 50), "Satisfied: rule_satisfied cart"),
+    ] {
+        let mut evidence = evidence(&["cart/vsa:vsa"]);
+        let signed = SignedEvidence {
+            trust: "github".to_owned(),
+            issuer: None,
+            subject: None,
+            key: None,
+            predicate_type: None,
+            builder: None,
+            source: None,
+            commit: None,
+            signed_at: signed_at.map(at),
+        };
+        let flow = evidence.flows.get_mut("cart").unwrap();
+        flow.attestations.get_mut("vsa").unwrap().signed = Some(signed);
+        assert_eq!(evaluate(&policy, &evidence).0, [expected], "{signed_at:?}");
     }
 }
 
