@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn required(flow: &str) -> Requirement {
-        Requirement { flow: flow.to_owned(), name: "unit".to_owned(), min_tests: None, max_skipped: None }
+        serde_json::from_value(serde_json::json!({"flow": flow, "name": "unit"})).unwrap()
     }
 
     /// Each way as `requirement: action: tokens`.

@@ -114,14 +114,18 @@ impl fmt::Display for Trust {
 
 /// The signer that a policy requires. Each given field must match.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignerRule {
-    /// The name of an entry of `trust`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Name of an entry of trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// URL of the issuer of its identity tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Email address, or URL of a workflow, with * as in trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
     pub subject: Option<OwnerPattern>,
 }
 

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use super::rule::ANY;
+use super::rule::any;
+use crate::trust::{OwnerPattern, SignerRule};
 use model::EnvironmentName;
 
 /// The format of the policy file.
@@ -24,7 +25,7 @@ pub struct InlinePolicy {
 }
 
 /// A required attestation.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
@@ -32,12 +33,26 @@ pub struct Requirement {
     pub flow: String,
     /// The attestation's name.
     pub name: String,
+    /// The attestation's type (default: any).
+    #[serde(rename = "type", default = "any")]
+    pub kind: String,
     /// Minimum number of tests that ran: all except skipped ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_tests: Option<u32>,
     /// Maximum number of skipped tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_skipped: Option<u32>,
+    /// Who must have signed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<SignerRule>,
+    /// What must have built the artifact, as signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
+    pub builder: Option<OwnerPattern>,
+    /// The repository that it must have been built from, as signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<String>"))]
+    pub source: Option<OwnerPattern>,
 }
 
 impl InlinePolicy {
@@ -53,15 +68,8 @@ impl InlinePolicy {
     ///
     /// [`serde_saphyr::ser::Error`] if it cannot be written.
     pub fn file(&self) -> Result<String, serde_saphyr::ser::Error> {
-        let attestations = self.attestations.iter().map(|required| {
-            let mut rule = json!(required);
-            if let Some(rule) = rule.as_object_mut() {
-                rule.insert("type".to_owned(), json!(ANY));
-            }
-            rule
-        });
         let mut artifacts = Map::new();
-        artifacts.insert("attestations".to_owned(), attestations.collect());
+        artifacts.insert("attestations".to_owned(), json!(self.attestations));
         if self.approval {
             artifacts.insert("approval".to_owned(), json!({ "required": true }));
         }
@@ -95,8 +103,12 @@ mod tests {
         let required = names.map(|name| Requirement {
             flow: "1e3".to_owned(),
             name: name.to_owned(),
+            kind: any(),
             min_tests: Some(5),
             max_skipped: None,
+            signer: None,
+            builder: None,
+            source: None,
         });
         let inline = InlinePolicy { attestations: required.to_vec(), approval: true };
         let name = InlinePolicy::name(&"prod".parse().unwrap());
@@ -114,5 +126,24 @@ mod tests {
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{file}");
         assert_eq!(policy.rules.last().unwrap().to_string(), "1 person must approve the artifact", "{file}");
+    }
+
+    #[test]
+    fn short_form_requires_signer_builder_and_source_as_a_policy_file_does() {
+        const RULE: &str = r#"{"flow": "cart", "name": "provenance", "type": "slsa-provenance",
+            "signer": {"trust": "github", "issuer": "https://i", "subject": "https://h/acme/*"},
+            "builder": "https://h/acme/*", "source": "https://h/acme/cart"}"#;
+        let inline: InlinePolicy = serde_json::from_str(&format!("{{\"attestations\": [{RULE}]}}")).unwrap();
+        let schema = format!("{{\"_schema\": \"{SCHEMA}\", \"artifacts\": {{\"attestations\": [{RULE}]}}}}");
+        let rules = |text: &str| {
+            let name = PolicyVersion { name: "environment:prod".to_owned(), version: 1 };
+            Policy::parse(name, text).unwrap().rules
+        };
+        assert_eq!(rules(&inline.file().unwrap()), rules(&schema));
+        for (key, value) in [("builder", "https://h/*"), ("signer", "x")] {
+            let invalid =
+                format!(r#"{{"attestations": [{{"flow": "cart", "name": "x", "{key}": "{value}"}}]}}"#);
+            assert!(serde_json::from_str::<InlinePolicy>(&invalid).is_err(), "{key}");
+        }
     }
 }

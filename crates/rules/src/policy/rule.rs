@@ -133,7 +133,7 @@ pub struct ApprovalRule {
     pub not_author: bool,
 }
 
-fn any() -> String {
+pub(super) fn any() -> String {
     ANY.to_owned()
 }
 
