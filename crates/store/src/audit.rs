@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::attestations::TimeRange;
 use crate::database::rows::Id;
 use crate::database::transaction::{fetch_all, fetch_scalar, insert};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::Kind;
 use model::{Page, Timestamp};
 
@@ -49,8 +49,7 @@ pub async fn insert(
 
 /// A page of the log, newest first, and the total number of entries.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     span: TimeRange,
     page: Page,
 ) -> Result<(Vec<AuditEntry>, u64), Error> {
@@ -58,22 +57,21 @@ pub async fn list(
     const SELECT: &str = "
         SELECT id, at, actor, change FROM audit WHERE organization = $1 AND at >= $2 AND at < $3
         ORDER BY at DESC, id DESC LIMIT $4 OFFSET $5";
-    let total: i64 = fetch_scalar!(transaction, COUNT, organization, span.from, span.until);
+    let total: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name, span.from, span.until);
     let entries =
-        fetch_all!(transaction, SELECT, organization, span.from, span.until, page.size(), page.offset());
+        fetch_all!(tenant.tx, SELECT, tenant.name, span.from, span.until, page.size(), page.offset());
     Ok((entries, total.unsigned_abs()))
 }
 
 /// Whether this entry was written since then.
 pub async fn is_audited(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     actor: &str,
     change: &str,
     since: Timestamp,
 ) -> Result<bool, Error> {
     const SELECT: &str = "
         SELECT COUNT(*) FROM audit WHERE organization = $1 AND at > $2 AND actor = $3 AND change = $4";
-    let count: i64 = fetch_scalar!(transaction, SELECT, organization, since, actor, change);
+    let count: i64 = fetch_scalar!(tenant.tx, SELECT, tenant.name, since, actor, change);
     Ok(count > 0)
 }

@@ -10,7 +10,7 @@ use crate::database::row_limit::PageBudget;
 use crate::database::transaction::{
     execute, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars, on,
 };
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{ComplianceState, Fingerprint, Page, TemplateBody, TemplateFile, Timestamp};
 
@@ -72,7 +72,7 @@ pub struct FlowDetails {
 
 /// Pushes the conditions of a filter.
 macro_rules! push_filter {
-    ($query:ident, $organization:ident, $filter:ident) => {
+    ($query:ident, $organization:expr, $filter:ident) => {
         $query.push(" FROM flows f WHERE f.organization = ").push_bind($organization);
         // Names are ASCII. LIKE ignores case on SQLite only.
         match $filter {
@@ -99,28 +99,20 @@ struct TemplateRow {
 }
 
 /// A flow; `None` if it does not exist.
-pub async fn get(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<Option<FlowState>, Error> {
+pub async fn get(tenant: &mut Tenant<'_>, flow: &str) -> Result<Option<FlowState>, Error> {
     const SELECT: &str = "
         SELECT is_declared,
                EXISTS (SELECT 1 FROM flow_templates t
                        WHERE t.organization = f.organization AND t.flow = f.name AND t.closed_at IS NULL)
                  AS has_template
         FROM flows f WHERE organization = $1 AND name = $2";
-    Ok(fetch_optional!(transaction, SELECT, organization, flow))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, flow))
 }
 
-pub async fn count(
-    transaction: &mut Transaction,
-    organization: &str,
-    filter: FlowFilter<'_>,
-) -> Result<u64, Error> {
-    let total: i64 = on!(transaction, |connection| {
+pub async fn count(tenant: &mut Tenant<'_>, filter: FlowFilter<'_>) -> Result<u64, Error> {
+    let total: i64 = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
-        push_filter!(query, organization, filter);
+        push_filter!(query, tenant.name, filter);
         query.build_query_scalar().fetch_one(connection).await?
     });
     Ok(total.unsigned_abs())
@@ -128,12 +120,11 @@ pub async fn count(
 
 /// Flows by name: all, or a page.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     filter: FlowFilter<'_>,
     page: Option<Page>,
 ) -> Result<Vec<FlowDetails>, Error> {
-    let mut flows: Vec<FlowDetails> = on!(transaction, |connection| {
+    let mut flows: Vec<FlowDetails> = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(
             "SELECT f.name AS id, f.name, f.description, f.organization AS org, f.created_at,
                     (SELECT t.id FROM trails t WHERE t.organization = f.organization AND t.flow = f.name
@@ -152,7 +143,7 @@ pub async fn list(
                                          WHERE t.organization = f.organization AND t.flow = f.name
                                            AND t.closed_at IS NULL), 0) AS BIGINT) AS size",
         );
-        push_filter!(query, organization, filter);
+        push_filter!(query, tenant.name, filter);
         query.push(" ORDER BY f.name");
         if let Some(page) = page {
             query.push(" LIMIT ").push_bind(page.size()).push(" OFFSET ").push_bind(page.offset());
@@ -160,11 +151,9 @@ pub async fn list(
         PageBudget::of_page().read(query.build().fetch(connection)).await?
     });
     let trails: BTreeSet<Uuid> = flows.iter().filter_map(|flow| flow.latest_trail).collect();
-    let states = crate::trails::compliance::read(transaction, organization, &trails).await?;
-    let mut templates =
-        crate::trails::templates(transaction, organization, flows.iter().map(|flow| flow.name.as_str()))
-            .await?;
-    let mut tags = crate::tags::of_flows(transaction, organization).await?;
+    let states = crate::trails::compliance::read(tenant, &trails).await?;
+    let mut templates = crate::trails::templates(tenant, flows.iter().map(|flow| flow.name.as_str())).await?;
+    let mut tags = crate::tags::of_flows(tenant).await?;
     for flow in &mut flows {
         flow.latest_activity_at = flow.latest_activity_at.max(flow.attested_at).max(flow.artifact_at);
         flow.latest_state = flow.latest_trail.and_then(|trail| Some(states.get(&trail)?.1));
@@ -179,8 +168,7 @@ pub async fn list(
 
 /// Creates a flow unless it exists.
 pub async fn create(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     token: Fingerprint,
     now: Timestamp,
@@ -188,14 +176,13 @@ pub async fn create(
     const INSERT: &str = "
         INSERT INTO flows (organization, name, created_at, created_by_token) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING";
-    execute!(transaction, INSERT, organization, name, now, token);
+    execute!(tenant.tx, INSERT, tenant.name, name, now, token);
     Ok(())
 }
 
 /// Creates a flow, or replaces its description.
 pub async fn upsert(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     description: &str,
     token: Fingerprint,
@@ -204,55 +191,45 @@ pub async fn upsert(
     const UPSERT: &str = "
         INSERT INTO flows (organization, name, description, created_at, created_by_token) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT (organization, name) DO UPDATE SET description = excluded.description";
-    execute!(transaction, UPSERT, organization, name, description, now, token);
+    execute!(tenant.tx, UPSERT, tenant.name, name, description, now, token);
     Ok(())
 }
 
 /// Sets the template of a flow. Returns whether it changed.
 pub async fn set_template(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     body: &TemplateBody,
     now: Timestamp,
 ) -> Result<bool, Error> {
     const CLOSE: &str = "UPDATE flow_templates SET closed_at = $1 WHERE organization = $2 AND id = $3";
     let content = json(body)?;
-    if let Some(open) = open_template(transaction, organization, flow).await? {
+    if let Some(open) = open_template(tenant, flow).await? {
         if open.content == content {
             return Ok(false);
         }
-        execute!(transaction, CLOSE, now, organization, open.id);
-        transaction.log().row(organization, Kind::TemplateEnd, open.id);
+        execute!(tenant.tx, CLOSE, now, tenant.name, open.id);
+        tenant.tx.log().row(tenant.name, Kind::TemplateEnd, open.id);
     }
-    insert_template(transaction, organization, flow, &content, now, None).await?;
+    insert_template(tenant, flow, &content, now, None).await?;
     Ok(true)
 }
 
 /// The identifier of the current template of a flow.
-pub async fn open_template_id(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<Option<Uuid>, Error> {
-    Ok(open_template(transaction, organization, flow).await?.map(|open| open.id))
+pub async fn open_template_id(tenant: &mut Tenant<'_>, flow: &str) -> Result<Option<Uuid>, Error> {
+    Ok(open_template(tenant, flow).await?.map(|open| open.id))
 }
 
-async fn open_template(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<Option<TemplateRow>, Error> {
+async fn open_template(tenant: &mut Tenant<'_>, flow: &str) -> Result<Option<TemplateRow>, Error> {
     const SELECT: &str = "
         SELECT id, content FROM flow_templates WHERE organization = $1 AND flow = $2 AND closed_at IS NULL";
-    Ok(fetch_optional!(transaction, SELECT, organization, flow))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, flow))
 }
 
 /// The identifier of a version of a flow's templates with this content. Creates one that is not current if there is
 /// none: for a trail with a template of its own.
 pub async fn template_version(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     body: &TemplateBody,
     now: Timestamp,
@@ -262,17 +239,16 @@ pub async fn template_version(
         ORDER BY version DESC LIMIT 1";
     let content = json(body)?;
     let hash = Fingerprint::from_content(content.as_bytes());
-    let known: Option<Uuid> = fetch_optional_scalar!(transaction, SELECT, organization, flow, hash);
+    let known: Option<Uuid> = fetch_optional_scalar!(tenant.tx, SELECT, tenant.name, flow, hash);
     match known {
         Some(id) => Ok(id),
-        None => insert_template(transaction, organization, flow, &content, now, Some(now)).await,
+        None => insert_template(tenant, flow, &content, now, Some(now)).await,
     }
 }
 
 /// Inserts the next version of a flow's templates.
 pub(crate) async fn insert_template(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     content: &str,
     now: Timestamp,
@@ -284,21 +260,21 @@ pub(crate) async fn insert_template(
                 COALESCE((SELECT MAX(version) FROM flow_templates WHERE organization = $2 AND flow = $3), 0) + 1,
                 $4, $5, $6, $7)";
     let (id, hash) = (crate::new_id(), Fingerprint::from_content(content.as_bytes()));
-    execute!(transaction, INSERT, id, organization, flow, content, hash, now, closed_at);
-    transaction.log().row(organization, Kind::Template, id);
+    execute!(tenant.tx, INSERT, id, tenant.name, flow, content, hash, now, closed_at);
+    tenant.tx.log().row(tenant.name, Kind::Template, id);
     if closed_at.is_some() {
-        transaction.log().row(organization, Kind::TemplateEnd, id);
+        tenant.tx.log().row(tenant.name, Kind::TemplateEnd, id);
     }
     Ok(id)
 }
 
-pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+pub async fn names(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str = "SELECT name FROM flows WHERE organization = $1";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
-pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {
+pub async fn exists(tenant: &mut Tenant<'_>, name: &str) -> Result<bool, Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM flows WHERE organization = $1 AND name = $2";
-    let count: i64 = fetch_scalar!(transaction, COUNT, organization, name);
+    let count: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name, name);
     Ok(count > 0)
 }

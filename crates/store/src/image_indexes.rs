@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::database::from_row::all_from_rows;
 use crate::database::transaction::{MAX_STATEMENT_ROWS, execute, fetch_for_all, fetch_scalar, insert, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{Fingerprint, ImageIndex, ListedManifest, Timestamp};
 
@@ -22,8 +22,7 @@ pub fn related(listed: &[ListedManifest]) -> impl Iterator<Item = Fingerprint> {
 
 /// Records an index. Returns whether it is new.
 pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     index: &ImageIndex,
     flow: &str,
     reported_by: &str,
@@ -42,40 +41,39 @@ pub async fn insert(
                               AND n.fingerprint = image_manifests.fingerprint
                             ORDER BY n.created_at DESC LIMIT 1 OFFSET $4)";
     let id = crate::new_id();
-    let inserted = execute!(transaction, INSERT, id, organization, index.fingerprint, flow, reported_by, at);
+    let inserted = execute!(tenant.tx, INSERT, id, tenant.name, index.fingerprint, flow, reported_by, at);
     if inserted == 0 {
         return Ok(false);
     }
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO image_manifests (organization, image_index, fingerprint, platform, flow, created_at, is_recent) ",
         "",
         &index.manifests,
         |values, manifest| {
-            values.push_bind(organization).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
+            values.push_bind(tenant.name).push_bind(index.fingerprint).push_bind(manifest.fingerprint);
             values.push_bind(manifest.platform.as_str()).push_bind(flow).push_bind(at).push_bind(true);
         }
     );
-    execute!(transaction, AGE, organization, flow, index.fingerprint, MAX_INDEXES - 1);
-    transaction.log().row(organization, Kind::ImageIndex, id);
+    execute!(tenant.tx, AGE, tenant.name, flow, index.fingerprint, MAX_INDEXES - 1);
+    tenant.tx.log().row(tenant.name, Kind::ImageIndex, id);
     Ok(true)
 }
 
 /// The newest indexes that list any of these artifacts, and all manifests that any of them lists; the newest first.
 pub async fn listed_manifests(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<ListedManifest>, Error> {
     const ANY: &str = "SELECT EXISTS (SELECT 1 FROM image_indexes WHERE organization = $1)";
     let mut listed = Vec::new();
-    let has_any: bool = fetch_scalar!(transaction, ANY, organization);
+    let has_any: bool = fetch_scalar!(tenant.tx, ANY, tenant.name);
     if !has_any {
         return Ok(listed);
     }
     let artifacts: Vec<_> = artifacts.iter().copied().collect();
     for chunk in artifacts.chunks(MAX_STATEMENT_ROWS) {
-        listed.append(&mut on!(transaction, |connection| {
+        listed.append(&mut on!(tenant.tx, |connection| {
             let mut query = sqlx::QueryBuilder::new("WITH wanted (fingerprint) AS (");
             query.push_values(chunk, |mut values, artifact| {
                 values.push_bind(*artifact);
@@ -85,14 +83,14 @@ pub async fn listed_manifests(
                  SELECT m.image_index, m.fingerprint, m.platform, m.created_at, TRUE AS counts
                  FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
             );
-            query.push_bind(organization).push(
+            query.push_bind(tenant.name).push(
                 " AND m.fingerprint = w.fingerprint AND m.is_recent
                  UNION
                  SELECT m.image_index, m.fingerprint, m.platform, m.created_at, m.is_recent AS counts
                  FROM wanted w CROSS JOIN image_manifests m WHERE m.organization = ",
             );
             query
-                .push_bind(organization)
+                .push_bind(tenant.name)
                 .push(" AND m.image_index = w.fingerprint) AS listed ORDER BY created_at DESC, fingerprint");
             let query = query.build().persistent(chunk.len() == 1);
             query.fetch_all(connection).await.and_then(all_from_rows)?
@@ -104,8 +102,7 @@ pub async fn listed_manifests(
 /// The manifests among these artifacts, each with the first index of a flow that lists it. Later ones do not hide the author
 /// whom it names.
 pub(crate) async fn first_indexes(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<(Fingerprint, Fingerprint)>, Error> {
     // A flow has a recent index of each manifest that any of its indexes lists.
@@ -114,19 +111,18 @@ pub(crate) async fn first_indexes(
            WHERE o.organization = m.organization AND o.fingerprint = m.fingerprint AND o.flow = m.flow
            ORDER BY o.created_at LIMIT 1) AS image_index
         FROM image_manifests m WHERE m.is_recent AND m.organization = ? AND m.fingerprint IN (?)";
-    Ok(fetch_for_all!(transaction, FIRST, artifacts.iter().copied(), organization))
+    Ok(fetch_for_all!(tenant.tx, FIRST, artifacts.iter().copied(), tenant.name))
 }
 
 /// The names under which artifacts ran. For those that did not run, the names of the other digests of their images.
 pub async fn names(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<(Fingerprint, String)>, Error> {
-    let mut names = crate::provenance::names(transaction, organization, artifacts).await?;
+    let mut names = crate::provenance::names(tenant, artifacts).await?;
     let mut others = artifacts.clone();
     others.retain(|artifact| names.iter().all(|(named, _)| named != artifact));
-    let others = related(&listed_manifests(transaction, organization, &others).await?).collect();
-    names.extend(crate::provenance::names(transaction, organization, &others).await?);
+    let others = related(&listed_manifests(tenant, &others).await?).collect();
+    names.extend(crate::provenance::names(tenant, &others).await?);
     Ok(names)
 }

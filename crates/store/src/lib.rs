@@ -4,7 +4,8 @@
 //! unless a comment says otherwise. The store makes no decisions: `rules` decides, for example, which pods ended and what
 //! a verdict is. Functions return [`Error`] if the database fails.
 //!
-//! The organization is the first column of the primary key of each table of a tenant, and each statement names it.
+//! The organization is the first column of the primary key of each table of a tenant, and each statement names it: functions of
+//! tenants take a [`Tenant`], a transaction of one organization.
 //! Global are `organizations`, `tokens`, `sessions`, `issuers`, `bootstraps` and `leases`: workers list
 //! `organizations`, and then work on one at a time.
 
@@ -44,5 +45,5 @@ pub use database::leases;
 pub use database::row_limit::AtMost;
 pub use database::rows::Id;
 pub use database::timeouts::{DatabaseTimeouts, MAX_AUTHENTICATION_CONNECTIONS};
-pub use database::transaction::{DatabaseTransaction, Transaction};
+pub use database::transaction::{DatabaseTransaction, Tenant, Transaction};
 pub use database::url::{DatabaseUrl, InvalidUrl};

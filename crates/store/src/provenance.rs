@@ -13,7 +13,7 @@ use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_for_all, for_all, insert};
 use crate::precedence::precedes;
 use crate::repositories::{RecordedRepository, RepositorySource};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, GitCommit, RepositoryInfo, Timestamp, UrlText};
 use rules::ownership::Ownership;
 
@@ -70,31 +70,27 @@ macro_rules! is_conflict {
 }
 
 /// The flows that own repositories or images.
-pub async fn ownerships(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<BTreeMap<String, Ownership>, Error> {
+pub async fn ownerships(tenant: &mut Tenant<'_>) -> Result<BTreeMap<String, Ownership>, Error> {
     const SELECT: &str =
         "SELECT flow, content FROM flow_ownerships WHERE organization = $1 AND closed_at IS NULL";
-    let rows: Vec<(String, Json<Ownership>)> = fetch_all!(transaction, SELECT, organization);
+    let rows: Vec<(String, Json<Ownership>)> = fetch_all!(tenant.tx, SELECT, tenant.name);
     Ok(rows.into_iter().map(|(flow, Json(ownership))| (flow, ownership)).collect())
 }
 
 /// The names under which artifacts ran.
 pub async fn names(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<(Fingerprint, String)>, Error> {
     const SELECT: &str = "
         SELECT DISTINCT r.fingerprint, r.name FROM environments e CROSS JOIN artifact_runs r
         WHERE r.environment = e.id AND e.organization = ? AND r.organization = ? AND r.fingerprint IN (?)";
-    Ok(fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization, organization))
+    Ok(fetch_for_all!(tenant.tx, SELECT, artifacts.iter().copied(), tenant.name, tenant.name))
 }
 
 /// Records the origin that a request names for artifacts, and the origins that it determines.
 pub async fn record(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     repository: RecordedRepository,
     origin: ArtifactOrigin<'_>,
     artifacts: &BTreeSet<Fingerprint>,
@@ -123,14 +119,14 @@ pub async fn record(
         is_conflict!(),
         " AND c.recorded_at = ? AND c.flow = ? AND c.organization = ? AND c.fingerprint IN (?)"
     );
-    let RepositorySource { organization, flow, reported_by, owned } = origin.reporter;
+    let RepositorySource { flow, reported_by, owned } = origin.reporter;
     let claimed = origin.named.url.as_ref().map(UrlText::as_str);
     let other_url = claimed.filter(|url| Some(*url) != repository.url.as_deref());
     let commit_sha = origin.commit.and_then(|commit| commit.sha1.as_deref());
     // The page of a commit must not be elsewhere than the repository.
     let commit_url = origin.commit_url.filter(|_| other_url.is_none());
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO claims (organization, fingerprint, flow, repository, url, commit_sha, commit_url, attestation,
                              reported_by, recorded_at, priority, commit_report) ",
         " ON CONFLICT (organization, fingerprint, flow, repository) DO UPDATE
@@ -142,7 +138,7 @@ pub async fn record(
           WHERE claims.commit_sha IS NULL OR excluded.priority > claims.priority",
         artifacts,
         |values, artifact| {
-            values.push_bind(organization).push_bind(artifact.bytes().as_slice());
+            values.push_bind(tenant.name).push_bind(artifact.bytes().as_slice());
             values.push_bind(flow).push_bind(repository.id).push_bind(other_url);
             values.push_bind(commit_sha).push_bind(commit_url).push_bind(origin.attestation);
             values.push_bind(reported_by).push_bind(origin.at.micros()).push_bind(owned.priority(artifact));
@@ -151,36 +147,31 @@ pub async fn record(
     );
     let keys = || artifacts.iter().copied();
     let removed: Vec<(String, Uuid)> = if owned.is_owner {
-        fetch_for_all!(transaction, DELETE, keys(), flow, repository.id, organization)
+        fetch_for_all!(tenant.tx, DELETE, keys(), flow, repository.id, tenant.name)
     } else {
         Vec::new()
     };
     let is_other = |(of, named): &&(String, Uuid)| of != flow || *named != repository.id;
     let replaced = removed.iter().filter(is_other).count();
-    for_all!(transaction, INSERT, keys(), flow, repository.id, organization);
-    let new: Vec<(i64,)> = fetch_for_all!(transaction, NEW_CONFLICTS, keys(), origin.at, flow, organization);
+    for_all!(tenant.tx, INSERT, keys(), flow, repository.id, tenant.name);
+    let new: Vec<(i64,)> = fetch_for_all!(tenant.tx, NEW_CONFLICTS, keys(), origin.at, flow, tenant.name);
     let conflicts = new.into_iter().map(|(count,)| count).sum();
     Ok(OriginEffect { conflicts, replaced, repository: repository.change })
 }
 
 /// The repositories and commits that an artifact was built from.
-pub async fn sources(
-    transaction: &mut Transaction,
-    organization: &str,
-    artifact: Fingerprint,
-) -> Result<AtMost<Source>, Error> {
+pub async fn sources(tenant: &mut Tenant<'_>, artifact: Fingerprint) -> Result<AtMost<Source>, Error> {
     const SELECT: &str = "
         SELECT r.name, r.url, p.commit_sha, p.commit_url, p.flow, p.reported_by, p.recorded_at
         FROM provenance p JOIN repositories r ON r.organization = p.organization AND r.id = p.repository
         WHERE p.organization = $1 AND p.fingerprint = $2
         ORDER BY p.recorded_at DESC, r.id LIMIT $3";
-    select_sources(transaction, SELECT, organization, artifact).await
+    select_sources(tenant, SELECT, artifact).await
 }
 
 /// The origins that flows named for an artifact and that do not count, latest first, with the URLs that they named.
 pub async fn conflicting_claims(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: Fingerprint,
 ) -> Result<AtMost<Source>, Error> {
     const SELECT: &str = concat!(
@@ -191,23 +182,21 @@ pub async fn conflicting_claims(
         is_conflict!(),
         " ORDER BY c.recorded_at DESC, c.attestation LIMIT $3"
     );
-    select_sources(transaction, SELECT, organization, artifact).await
+    select_sources(tenant, SELECT, artifact).await
 }
 
 async fn select_sources(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     select: &'static str,
-    organization: &str,
     artifact: Fingerprint,
 ) -> Result<AtMost<Source>, Error> {
-    let rows = fetch_all!(transaction, select, organization, artifact, one_more_than(MAX_ROWS));
+    let rows = fetch_all!(tenant.tx, select, tenant.name, artifact, one_more_than(MAX_ROWS));
     Ok(AtMost::from_rows(MAX_ROWS, rows))
 }
 
 /// The numbers of [`conflicting_claims`], of the artifacts that have any.
 pub async fn numbers_of_conflicts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<HashMap<Fingerprint, i64>, Error> {
     const SELECT: &str = concat!(
@@ -216,6 +205,6 @@ pub async fn numbers_of_conflicts(
         " AND c.organization = ? AND c.fingerprint IN (?) GROUP BY c.fingerprint"
     );
     let rows: Vec<(Fingerprint, i64)> =
-        fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization);
+        fetch_for_all!(tenant.tx, SELECT, artifacts.iter().copied(), tenant.name);
     Ok(rows.into_iter().collect())
 }

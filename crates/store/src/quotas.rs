@@ -1,7 +1,7 @@
 //! Counts the objects that a token created.
 
 use crate::database::transaction::fetch_optional_scalar;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 
 /// Objects that a token creates. Environments in the bootstrap file do not count.
@@ -26,9 +26,8 @@ macro_rules! nth {
 
 /// When the `number`th latest of these was created by a token after `since`; `None` if there are fewer. Counts from 1.
 pub async fn nth_created(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     created: Created,
-    organization: &str,
     token: Fingerprint,
     since: Timestamp,
     number: u32,
@@ -39,5 +38,5 @@ pub async fn nth_created(
         Created::Trails => nth!("trails", ""),
     };
     let newer = i64::from(number.saturating_sub(1));
-    Ok(fetch_optional_scalar!(transaction, select, organization, token, since, newer))
+    Ok(fetch_optional_scalar!(tenant.tx, select, tenant.name, token, since, newer))
 }

@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 use crate::database::from_row::one_from_row;
 use crate::database::transaction::{execute, fetch_all, fetch_scalars, on};
 use crate::precedence::precedes;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::Kind;
 use model::{
     AmbiguousRepository, KnownRepository, Provider, RepositoryInfo, RepositoryMatch, Text, Timestamp,
@@ -27,7 +27,6 @@ pub struct RecordedRepository {
 /// The flow and the token that name a repository.
 #[derive(Debug, Clone, Copy)]
 pub struct RepositorySource<'a> {
-    pub organization: &'a str,
     pub flow: &'a str,
     /// The token's name.
     pub reported_by: &'a str,
@@ -57,12 +56,8 @@ struct RepositoryRow {
 }
 
 /// The name under which a repository was recorded, if its provider and identifier were recorded with another name.
-pub async fn recorded_name(
-    transaction: &mut Transaction,
-    organization: &str,
-    named: &RepositoryInfo,
-) -> Result<Option<String>, Error> {
-    let rows = lock(transaction, organization, named).await?;
+pub async fn recorded_name(tenant: &mut Tenant<'_>, named: &RepositoryInfo) -> Result<Option<String>, Error> {
+    let rows = lock(tenant, named).await?;
     let known: Vec<_> = rows.into_iter().map(|row| row.known).collect();
     let Ok(RepositoryMatch::Existing(index)) = match_repository(&known, named) else { return Ok(None) };
     let recorded = known.into_iter().nth(index).map(|repository| repository.name);
@@ -70,20 +65,20 @@ pub async fn recorded_name(
 }
 
 /// The names of the open repositories.
-pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+pub async fn names(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str =
         "SELECT DISTINCT name FROM repositories WHERE organization = $1 AND closed_at IS NULL";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
 /// Creates a repository, or completes it. Called for each attestation that names one.
 pub async fn record(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: RepositorySource<'_>,
     named: &RepositoryInfo,
     at: Timestamp,
 ) -> Result<RecordedRepository, RecordError> {
-    let rows = lock(transaction, new.organization, named).await?;
+    let rows = lock(tenant, named).await?;
     let (closed, open): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_closed);
     let known: Vec<_> = open.iter().map(|row| row.known.clone()).collect();
     let row = |index: usize| open.get(index).ok_or(Error::Unreadable("a repository"));
@@ -95,24 +90,24 @@ pub async fn record(
             if closed.iter().any(|row| row.known.is_reopened_by(named)) {
                 return Err(RecordError::Closed);
             }
-            let mut recorded = insert(transaction, new, named, &key, at).await?;
-            transaction.log().revision(new.organization, Kind::Repository, recorded.id, at);
+            let mut recorded = insert(tenant, new, named, &key, at).await?;
+            tenant.tx.log().revision(tenant.name, Kind::Repository, recorded.id, at);
             let (provider, url) = (named.provider(), recorded.url.as_deref());
             recorded.change = Some(describe_change(new, named, provider.as_ref(), url));
             return Ok(recorded);
         }
     };
     if row.known.name != named.name.as_str() {
-        insert_name(transaction, new.organization, named, row.id, at).await?;
+        insert_name(tenant, named, row.id, at).await?;
     }
     let before = row.known.url.clone();
     let adds_id = row.known.id.is_none() && named.id.is_some();
     let is_owner = new.owned.is_owner && named.url.is_some();
     let completes =
         adds_id || (named.description.is_some() && !row.is_described) || (is_owner && !row.is_url_of_owner);
-    let mut recorded = complete(transaction, row.id, new, named, provider.as_ref()).await?;
+    let mut recorded = complete(tenant, row.id, new, named, provider.as_ref()).await?;
     if completes || provider.is_some() || before != recorded.url {
-        transaction.log().revision(new.organization, Kind::Repository, row.id, at);
+        tenant.tx.log().revision(tenant.name, Kind::Repository, row.id, at);
     }
     if provider.is_some() || before != recorded.url {
         let provider = provider.or_else(|| row.known.provider());
@@ -124,11 +119,7 @@ pub async fn record(
 /// Locks a repository name, and returns the repositories with this name, in any case, or identifier. SQLite has a single writer;
 /// PostgreSQL takes an advisory lock with two keys, which never equals one with a single key, such as that of verdicts
 /// (<https://www.postgresql.org/docs/15/functions-admin.html#FUNCTIONS-ADVISORY-LOCKS>).
-async fn lock(
-    transaction: &mut Transaction,
-    organization: &str,
-    named: &RepositoryInfo,
-) -> Result<Vec<RepositoryRow>, Error> {
+async fn lock(tenant: &mut Tenant<'_>, named: &RepositoryInfo) -> Result<Vec<RepositoryRow>, Error> {
     // UNION, since each half uses its own index.
     const SELECT: &str = "
         SELECT id, provider, name, url, external_id, closed_at IS NOT NULL AS is_closed, is_url_of_owner,
@@ -142,21 +133,21 @@ async fn lock(
         WHERE organization = $1 AND external_id = $3
         ORDER BY provider, name";
     let (name, id) = (named.name.as_str(), named.id.as_ref().map(Text::as_str));
-    lock_name(transaction, organization, name).await?;
-    Ok(fetch_all!(transaction, SELECT, organization, name, id))
+    lock_name(tenant, name).await?;
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, name, id))
 }
 
-async fn lock_name(transaction: &mut Transaction, organization: &str, name: &str) -> Result<(), Error> {
+async fn lock_name(tenant: &mut Tenant<'_>, name: &str) -> Result<(), Error> {
     const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext($1), hashtext(lower($2)))";
-    if let Transaction::Postgres(transaction) = transaction {
-        sqlx::query(LOCK).bind(organization).bind(name).execute(&mut **transaction).await?;
+    if let Transaction::Postgres(transaction) = tenant.tx {
+        sqlx::query(LOCK).bind(tenant.name).bind(name).execute(&mut **transaction).await?;
     }
     Ok(())
 }
 
 /// Inserts a repository. It may exist if neither it nor the new one has a provider and an identifier.
 async fn insert(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: RepositorySource<'_>,
     named: &RepositoryInfo,
     key: &str,
@@ -170,8 +161,8 @@ async fn insert(
         ON CONFLICT (organization, name, provider) DO UPDATE SET name = excluded.name
         RETURNING id, url";
     let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
-    Ok(on!(transaction, |connection| {
-        let upsert = sqlx::query(UPSERT).bind(crate::new_id()).bind(new.organization);
+    Ok(on!(tenant.tx, |connection| {
+        let upsert = sqlx::query(UPSERT).bind(crate::new_id()).bind(tenant.name);
         let upsert = upsert.bind(key).bind(named.name.as_str());
         let upsert = upsert.bind(named.url.as_ref().map(UrlText::as_str));
         let upsert = upsert.bind(text(&named.id)).bind(text(&named.description)).bind(at.micros());
@@ -183,7 +174,7 @@ async fn insert(
 
 /// Completes a repository. Fields of an earlier attestation stay.
 async fn complete(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     id: Uuid,
     new: RepositorySource<'_>,
     named: &RepositoryInfo,
@@ -200,20 +191,19 @@ async fn complete(
             description = COALESCE(description, $6)
         WHERE organization = $7 AND id = $8 RETURNING id, url";
     let text = |text: &Option<Text>| text.as_ref().map(|t| t.as_str().to_owned());
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         let update = sqlx::query(UPDATE).bind(provider.map(Provider::as_str));
         let update = update.bind(new.owned.is_owner && named.url.is_some());
         let update = update.bind(named.url.as_ref().map(UrlText::as_str)).bind(new.flow);
         let update = update.bind(text(&named.id)).bind(text(&named.description));
-        let update = update.bind(new.organization).bind(id);
+        let update = update.bind(tenant.name).bind(id);
         update.fetch_one(connection).await.and_then(one_from_row)?
     }))
 }
 
 /// Records a later name of a repository.
 async fn insert_name(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     named: &RepositoryInfo,
     repository: Uuid,
     at: Timestamp,
@@ -221,15 +211,14 @@ async fn insert_name(
     const INSERT: &str = "
         INSERT INTO repository_names (organization, name, repository, created_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING";
-    execute!(transaction, INSERT, organization, named.name.as_str(), repository, at);
+    execute!(tenant.tx, INSERT, tenant.name, named.name.as_str(), repository, at);
     Ok(())
 }
 
 /// Closes or reopens a repository. Attestations must not name a closed one, and it is the origin of no artifact: other
 /// claims count instead. Returns whether the repository exists.
 pub async fn set_closed(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     provider: Option<&Provider>,
     closed_at: Option<Timestamp>,
@@ -263,16 +252,16 @@ pub async fn set_closed(
                                 WHERE p.organization = one.organization AND p.fingerprint = one.fingerprint))
           AS remaining
         WHERE place = 1";
-    lock_name(transaction, organization, name).await?;
-    let id: Option<Uuid> = on!(transaction, |connection| {
-        let update = sqlx::query_scalar(UPDATE).bind(closed_at.map(Timestamp::micros)).bind(organization);
+    lock_name(tenant, name).await?;
+    let id: Option<Uuid> = on!(tenant.tx, |connection| {
+        let update = sqlx::query_scalar(UPDATE).bind(closed_at.map(Timestamp::micros)).bind(tenant.name);
         update.bind(name).bind(provider.map_or("", Provider::as_str)).fetch_optional(connection).await?
     });
     let Some(id) = id else { return Ok(false) };
-    transaction.log().revision(organization, Kind::Repository, id, now);
+    tenant.tx.log().revision(tenant.name, Kind::Repository, id, now);
     let changes = if closed_at.is_some() { [DELETE, RESTORE] } else { [REPLACE, RESTORE] };
     for change in changes {
-        execute!(transaction, change, organization, id);
+        execute!(tenant.tx, change, tenant.name, id);
     }
     Ok(true)
 }

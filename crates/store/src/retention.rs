@@ -12,7 +12,7 @@ use crate::database::from_row::all_scalars;
 use crate::database::transaction::{
     execute, fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars, for_all, on,
 };
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::Removal;
 use model::{Fingerprint, Timestamp};
 
@@ -121,43 +121,33 @@ pub async fn organizations(transaction: &mut Transaction) -> Result<Vec<String>,
 }
 
 /// The current retention of an organization.
-pub async fn of_organization(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<OrganizationRetention, Error> {
-    Ok(current(transaction, organization).await?.map(|current| current.retention).unwrap_or_default())
+pub async fn of_organization(tenant: &mut Tenant<'_>) -> Result<OrganizationRetention, Error> {
+    Ok(current(tenant).await?.map(|current| current.retention).unwrap_or_default())
 }
 
 /// The same, which no bootstrap file changes until the end of the transaction: in the log, a removal precedes the end of its
 /// retention.
-pub async fn locked(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<OrganizationRetention, Error> {
+pub async fn locked(tenant: &mut Tenant<'_>) -> Result<OrganizationRetention, Error> {
     const LOCK: &str = "SELECT name FROM organizations WHERE name = $1 FOR NO KEY UPDATE";
-    if let Transaction::Postgres(transaction) = transaction {
+    if let Transaction::Postgres(transaction) = tenant.tx {
         // SQLite has a single writer.
-        sqlx::query(LOCK).bind(organization).fetch_optional(&mut **transaction).await?;
+        sqlx::query(LOCK).bind(tenant.name).fetch_optional(&mut **transaction).await?;
     }
     // A statement of its own, which finds what was committed while the other one waited.
-    of_organization(transaction, organization).await
+    of_organization(tenant).await
 }
 
 /// The open row of an organization; `None` if everything is kept.
-pub(crate) async fn current(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<Option<CurrentRetention>, Error> {
+pub(crate) async fn current(tenant: &mut Tenant<'_>) -> Result<Option<CurrentRetention>, Error> {
     const SELECT: &str = "
         SELECT id, history, attachments, audit FROM retentions WHERE organization = $1 AND closed_at IS NULL";
-    Ok(fetch_optional!(transaction, SELECT, organization))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name))
 }
 
 /// Removes a batch of the history before a horizon. Records the horizon only if rows were removed; otherwise the
 /// history is still complete.
 pub async fn remove_before(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     horizon: Timestamp,
     now: Timestamp,
@@ -166,44 +156,42 @@ pub async fn remove_before(
         UPDATE environments SET horizon_at = $3
         WHERE organization = $1 AND id = $2 AND (horizon_at IS NULL OR horizon_at < $3)";
     let mut workloads: Vec<Fingerprint> =
-        fetch_scalars!(transaction, REMOVE_PODS, organization, environment, horizon, MAX_BATCH);
+        fetch_scalars!(tenant.tx, REMOVE_PODS, tenant.name, environment, horizon, MAX_BATCH);
     let mut rows = workloads.len() as u64;
     workloads.sort_unstable();
     workloads.dedup();
     for removal in REMOVALS {
-        rows += execute!(transaction, removal, organization, environment, horizon, MAX_BATCH);
+        rows += execute!(tenant.tx, removal, tenant.name, environment, horizon, MAX_BATCH);
     }
     // Only the first batch changes the horizon.
-    if rows > 0 && execute!(transaction, RECORD, organization, environment, horizon) > 0 {
+    if rows > 0 && execute!(tenant.tx, RECORD, tenant.name, environment, horizon) > 0 {
         let subject = Removal::history(&environment.to_string());
-        transaction.log().removal(organization, &Removal { subject, before: horizon.micros() }, now);
+        tenant.tx.log().removal(tenant.name, &Removal { subject, before: horizon.micros() }, now);
     }
     Ok(RemovedHistory { rows, workloads })
 }
 
 /// The next workloads of an organization after one, in order, at most [`MAX_WORKLOADS`].
 pub async fn workloads_after(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     last: Option<Fingerprint>,
 ) -> Result<Vec<Fingerprint>, Error> {
     const SELECT: &str =
         "SELECT hash FROM workloads WHERE organization = $1 AND hash > $2 ORDER BY hash LIMIT $3";
     let last = last.map_or(Vec::new(), |hash| hash.bytes().to_vec());
     let limit = i64::try_from(MAX_WORKLOADS).unwrap_or(i64::MAX);
-    Ok(fetch_scalars!(transaction, SELECT, organization, &last, limit))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name, &last, limit))
 }
 
 /// The workloads among these, at most [`MAX_WORKLOADS`], that no pod refers to.
 pub async fn orphaned_workloads(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     hashes: &[Fingerprint],
 ) -> Result<Vec<Fingerprint>, Error> {
     if hashes.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new("WITH candidates (hash) AS (");
         query.push_values(hashes, |mut values, hash| {
             values.push_bind(*hash);
@@ -213,7 +201,7 @@ pub async fn orphaned_workloads(
             ") SELECT hash FROM candidates WHERE hash IS DISTINCT FROM
                (SELECT p.workload FROM pod_runs p WHERE p.organization = ",
         );
-        query.push_bind(organization).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
+        query.push_bind(tenant.name).push(" AND p.workload >= hash ORDER BY p.workload LIMIT 1)");
         query.build().persistent(false).fetch_all(connection).await.and_then(all_scalars)?
     }))
 }
@@ -222,19 +210,18 @@ pub async fn orphaned_workloads(
 /// The caller has locked the organization's verdicts exclusively: a report that finds a workload relies on it until
 /// it is committed.
 pub async fn remove_orphaned_workloads(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     hashes: &[Fingerprint],
 ) -> Result<u64, Error> {
-    let orphans = orphaned_workloads(transaction, organization, hashes).await?;
+    let orphans = orphaned_workloads(tenant, hashes).await?;
     if orphans.is_empty() {
         return Ok(0);
     }
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         // Pairs: without statistics, PostgreSQL would otherwise read all workloads of the organization.
         let mut query = sqlx::QueryBuilder::new("DELETE FROM workloads WHERE (organization, hash) IN (");
         query.push_values(&orphans, |mut values, hash| {
-            values.push_bind(organization).push_bind(*hash);
+            values.push_bind(tenant.name).push_bind(*hash);
         });
         query.push(")").build().persistent(false).execute(connection).await?.rows_affected()
     }))
@@ -242,8 +229,7 @@ pub async fn remove_orphaned_workloads(
 
 /// A batch of attached files whose latest attestation was received before the horizon.
 pub async fn expired_attachments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     horizon: Timestamp,
 ) -> Result<Vec<Fingerprint>, Error> {
     const SELECT: &str = "
@@ -252,15 +238,14 @@ pub async fn expired_attachments(
           AND COALESCE((SELECT MAX(a.created_at) FROM attestations a
                         WHERE a.organization = x.organization AND a.attachment = x.sha256), 0) < $2
         ORDER BY x.created_at LIMIT $3";
-    Ok(fetch_scalars!(transaction, SELECT, organization, horizon, MAX_ATTACHMENTS))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name, horizon, MAX_ATTACHMENTS))
 }
 
 /// Removes a batch of attached files whose latest attestation was received before the horizon, and returns their
 /// number. Their hashes and sizes are kept. The caller has locked the organization's verdicts exclusively: an
 /// attestation that finds its file relies on it until it is committed.
 pub async fn remove_attachments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     horizon: Timestamp,
     now: Timestamp,
 ) -> Result<u64, Error> {
@@ -269,16 +254,16 @@ pub async fn remove_attachments(
         SELECT organization, sha256, length(content), ? FROM attachments WHERE organization = ? AND sha256 IN (?)
         ON CONFLICT (organization, sha256) DO UPDATE SET removed_at = excluded.removed_at";
     const DELETE: &str = "DELETE FROM attachments WHERE organization = ? AND sha256 IN (?)";
-    let expired = expired_attachments(transaction, organization, horizon).await?;
+    let expired = expired_attachments(tenant, horizon).await?;
     let keys = || expired.iter().copied();
-    for_all!(transaction, INSERT, keys(), now, organization);
-    crate::packages::remove(transaction, organization, &expired).await?;
-    let rows = for_all!(transaction, DELETE, keys(), organization);
+    for_all!(tenant.tx, INSERT, keys(), now, tenant.name);
+    crate::packages::remove(tenant.tx, tenant.name, &expired).await?;
+    let rows = for_all!(tenant.tx, DELETE, keys(), tenant.name);
     if rows > 0 {
         const RECORD: &str = "
             UPDATE organizations SET attachments_removed_before = $2
             WHERE name = $1 AND COALESCE(attachments_removed_before, 0) < $2 RETURNING name";
-        record_removal(transaction, RECORD, organization, Removal::ATTACHMENTS, horizon, now).await?;
+        record_removal(tenant.tx, RECORD, tenant.name, Removal::ATTACHMENTS, horizon, now).await?;
     }
     Ok(rows)
 }
@@ -301,48 +286,35 @@ async fn record_removal(
 }
 
 /// Removes a batch of an organization's audit entries before the horizon, and returns their number.
-pub async fn remove_audit(
-    transaction: &mut Transaction,
-    organization: &str,
-    horizon: Timestamp,
-    now: Timestamp,
-) -> Result<u64, Error> {
+pub async fn remove_audit(tenant: &mut Tenant<'_>, horizon: Timestamp, now: Timestamp) -> Result<u64, Error> {
     const DELETE: &str = "
         DELETE FROM audit WHERE organization = $1 AND id IN
         (SELECT id FROM audit WHERE organization = $1 AND at < $2 ORDER BY at LIMIT $3)";
-    let rows = execute!(transaction, DELETE, organization, horizon, MAX_BATCH);
+    let rows = execute!(tenant.tx, DELETE, tenant.name, horizon, MAX_BATCH);
     if rows > 0 {
         const RECORD: &str = "
             UPDATE organizations SET audit_removed_before = $2
             WHERE name = $1 AND COALESCE(audit_removed_before, 0) < $2 RETURNING name";
-        record_removal(transaction, RECORD, organization, Removal::AUDIT, horizon, now).await?;
+        record_removal(tenant.tx, RECORD, tenant.name, Removal::AUDIT, horizon, now).await?;
     }
     Ok(rows)
 }
 
 /// Removes a batch of the keys of requests that were received before the horizon, and returns their number.
-pub async fn remove_idempotency_keys(
-    transaction: &mut Transaction,
-    organization: &str,
-    horizon: Timestamp,
-) -> Result<u64, Error> {
+pub async fn remove_idempotency_keys(tenant: &mut Tenant<'_>, horizon: Timestamp) -> Result<u64, Error> {
     const DELETE: &str = "
         DELETE FROM idempotency_keys WHERE organization = $1 AND (caller, idempotency_key) IN
         (SELECT caller, idempotency_key FROM idempotency_keys
          WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
-    Ok(execute!(transaction, DELETE, organization, horizon, MAX_BATCH))
+    Ok(execute!(tenant.tx, DELETE, tenant.name, horizon, MAX_BATCH))
 }
 
 /// Removes a batch of notifications that were created before the horizon, and returns their number. Delivery ended
 /// long before, except for targets that were closed: theirs are never sent.
-pub async fn remove_notifications(
-    transaction: &mut Transaction,
-    organization: &str,
-    horizon: Timestamp,
-) -> Result<u64, Error> {
+pub async fn remove_notifications(tenant: &mut Tenant<'_>, horizon: Timestamp) -> Result<u64, Error> {
     // The order makes PostgreSQL use the index, whatever its statistics.
     const DELETE: &str = "
         DELETE FROM notifications WHERE organization = $1 AND id IN
         (SELECT id FROM notifications WHERE organization = $1 AND created_at < $2 ORDER BY created_at LIMIT $3)";
-    Ok(execute!(transaction, DELETE, organization, horizon, MAX_BATCH))
+    Ok(execute!(tenant.tx, DELETE, tenant.name, horizon, MAX_BATCH))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::types::Uuid;
 
 use crate::database::transaction::{execute, fetch_all};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Timestamp;
 
 /// An object with tags, by name.
@@ -49,8 +49,7 @@ macro_rules! statements {
 
 /// Removes tags of an object, then sets others.
 pub async fn change(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     object: Tagged<'_>,
     mut set: BTreeMap<&str, &str>,
     remove: &BTreeSet<&str>,
@@ -60,7 +59,7 @@ pub async fn change(
         Tagged::Environment(name) => (statements!("environment_tags", "environment"), name),
         Tagged::Flow(name) => (statements!("flow_tags", "flow"), name),
     };
-    let open: Vec<(Uuid, String, String)> = fetch_all!(transaction, select, organization, name);
+    let open: Vec<(Uuid, String, String)> = fetch_all!(tenant.tx, select, tenant.name, name);
     let (mut changes, mut total) = (Vec::new(), open.len());
     for (id, tag, value) in &open {
         match set.get(tag.as_str()) {
@@ -70,12 +69,12 @@ pub async fn change(
             None => continue,
         }
         if set.contains_key(tag.as_str()) || remove.contains(tag.as_str()) {
-            execute!(transaction, close, now, organization, id);
+            execute!(tenant.tx, close, now, tenant.name, id);
             total -= 1;
         }
     }
     for (tag, value) in set {
-        execute!(transaction, insert, crate::new_id(), organization, name, tag, value, now);
+        execute!(tenant.tx, insert, crate::new_id(), tenant.name, name, tag, value, now);
         total += 1;
         changes.push(format!("set the tag {tag}={value}"));
     }
@@ -84,24 +83,22 @@ pub async fn change(
 
 /// The tags of an organization's environments; of this environment, if there is one.
 pub async fn of_environments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Option<&str>,
 ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
     const SELECT: &str = "
         SELECT environment, tag, tag_value FROM environment_tags
         WHERE organization = $1 AND closed_at IS NULL AND ($2 = '' OR environment = $2)";
-    Ok(by_object(fetch_all!(transaction, SELECT, organization, environment.unwrap_or_default())))
+    Ok(by_object(fetch_all!(tenant.tx, SELECT, tenant.name, environment.unwrap_or_default())))
 }
 
 /// The tags of an organization's flows. Few, because people write them.
 pub(crate) async fn of_flows(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
 ) -> Result<HashMap<String, BTreeMap<String, String>>, Error> {
     const SELECT: &str =
         "SELECT flow, tag, tag_value FROM flow_tags WHERE organization = $1 AND closed_at IS NULL";
-    Ok(by_object(fetch_all!(transaction, SELECT, organization)))
+    Ok(by_object(fetch_all!(tenant.tx, SELECT, tenant.name)))
 }
 
 fn by_object(rows: Vec<(String, String, String)>) -> HashMap<String, BTreeMap<String, String>> {

@@ -88,7 +88,8 @@ async fn try_apply(app: &App, bootstrap: Bootstrap) -> Result<i64, BootstrapErro
     for of_one in environments.chunk_by(|(one, _), (next, _)| one == next) {
         let names = of_one.iter().map(|(_, name)| name.as_str());
         let Some((organization, _)) = of_one.first() else { continue };
-        store::policies::evaluation_queue::push(transaction, organization, names, None, &cause, at).await?;
+        store::policies::evaluation_queue::push(&mut transaction.of(organization), names, None, &cause, at)
+            .await?;
     }
     let warnings = warnings::check(&mut evaluating.transaction, &plan).await?;
     let audit = Audit::from_bootstrap(generation, journal.changes);

@@ -12,7 +12,7 @@ use store::{Error, Transaction};
 pub(crate) async fn check(transaction: &mut Transaction, plan: &Plan) -> Result<Vec<String>, Error> {
     let mut warnings = Vec::new();
     for organization in &plan.organizations {
-        let known = store::bootstrap::known_names(transaction, organization.name.as_str()).await?;
+        let known = store::bootstrap::known_names(&mut transaction.of(organization.name.as_str())).await?;
         for (what, name) in environments(organization) {
             if name != ALL_ENVIRONMENTS && !known.environments.contains(name) {
                 let name = Escaped(name);

@@ -16,7 +16,7 @@ use model::{
     Approval, ApprovalState, EnvironmentName, Fingerprint, FlowName, SignOff, Text, Timestamp, Withdrawal,
 };
 use rules::notification::{Cause, CauseKind};
-use store::Transaction;
+use store::Tenant;
 use store::approvals::{self, ApprovalContent};
 
 #[derive(Default)]
@@ -30,15 +30,14 @@ pub(crate) struct NewApproval {
 
 /// The approval of this number; 404 if there is none.
 pub(crate) async fn find_approval(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &FlowName,
     number: i64,
 ) -> Result<Approval, Problem> {
-    if let Some(approval) = store::approvals::get(transaction, organization, flow.as_str(), number).await? {
+    if let Some(approval) = store::approvals::get(tenant, flow.as_str(), number).await? {
         return Ok(approval);
     }
-    require_flow(transaction, organization, flow).await?;
+    require_flow(tenant, flow).await?;
     Err(Problem::not_found(format!("approval {number} of flow \"{flow}\" not found")))
 }
 
@@ -55,10 +54,10 @@ pub(crate) async fn approve(
 ) -> Result<(StatusCode, Approval), Problem> {
     caller.authorize_approval(organization, flow, environment)?;
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
-    let transaction = &mut evaluating.transaction;
-    require_flow(transaction, organization, flow).await?;
+    let tenant = &mut evaluating.transaction.of(organization);
+    require_flow(tenant, flow).await?;
     if let Some(name) = environment {
-        require_environment(transaction, organization, name.as_str()).await?;
+        require_environment(tenant, name.as_str()).await?;
     }
     let now = app.site.now();
     let NewApproval { description, commits, user_data, decision } = new;
@@ -69,10 +68,9 @@ pub(crate) async fn approve(
         approval_url: url.as_str().to_owned(),
         timestamp: now,
     });
-    let base =
-        store::approvals::latest_approved(transaction, organization, flow.as_str(), environment).await?;
-    let mut names = store::artifacts::image_names(transaction, organization, artifact).await?.listed;
-    let last = store::approvals::last_number(transaction, organization, flow.as_str()).await?;
+    let base = store::approvals::latest_approved(tenant, flow.as_str(), environment).await?;
+    let mut names = store::artifacts::image_names(tenant, artifact).await?.listed;
+    let last = store::approvals::last_number(tenant, flow.as_str()).await?;
     let number = last.checked_add(1).ok_or_else(|| {
         Problem::field(
             "flow_name",
@@ -93,21 +91,10 @@ pub(crate) async fn approve(
             user_data,
         },
     };
-    if let Some(number) =
-        store::approvals::repeated(transaction, organization, flow.as_str(), &approval, &caller.name).await?
-    {
-        return Ok((StatusCode::OK, find_approval(transaction, organization, flow, number).await?));
+    if let Some(number) = store::approvals::repeated(tenant, flow.as_str(), &approval, &caller.name).await? {
+        return Ok((StatusCode::OK, find_approval(tenant, flow, number).await?));
     }
-    store::approvals::insert(
-        transaction,
-        organization,
-        flow.as_str(),
-        &approval,
-        Some(&caller.name),
-        now,
-        now,
-    )
-    .await?;
+    store::approvals::insert(tenant, flow.as_str(), &approval, Some(&caller.name), now, now).await?;
     let done = if state == ApprovalState::Approved { "approved" } else { "requested approval of" };
     let place = environment.map_or("all environments", EnvironmentName::as_str);
     let change = format!("{done} {artifact} for {place}: approval {number} of the flow {flow}");
@@ -127,8 +114,8 @@ pub(crate) async fn withdraw(
     comment: &Text,
 ) -> Result<Approval, Problem> {
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let approval = find_approval(transaction, organization, flow, number).await?;
+    let tenant = &mut evaluating.transaction.of(organization);
+    let approval = find_approval(tenant, flow, number).await?;
     caller.authorize_approval(organization, flow, approval.environment.as_ref())?;
     if approval.created_by.is_none() {
         return Err(Problem::invalid(format!(
@@ -144,7 +131,7 @@ pub(crate) async fn withdraw(
         comment: comment.as_str().to_owned(),
         timestamp: now,
     };
-    store::approvals::withdraw(transaction, organization, flow.as_str(), number, &withdrawal).await?;
+    store::approvals::withdraw(tenant, flow.as_str(), number, &withdrawal).await?;
     let change = format!("withdrew approval {number} of the flow {flow}, of {}", approval.target_artifact);
     let changed = ChangedApproval { number, artifact: approval.target_artifact, change };
     finish(evaluating, caller, organization, flow, changed, now).await
@@ -169,7 +156,7 @@ async fn finish(
     let ChangedApproval { number, artifact, change } = changed;
     let cause = Cause { kind: CauseKind::Approval, by: Some(caller.name.clone()) };
     evaluating.evaluate_attested(organization, &[artifact].into(), &guard::ALL, &cause).await?;
-    let approval = find_approval(&mut evaluating.transaction, organization, flow, number).await?;
+    let approval = find_approval(&mut evaluating.transaction.of(organization), flow, number).await?;
     evaluating.audit(Audit::from_token(&caller.name, organization, change), now).await?;
     evaluating.commit().await?;
     Ok(approval)

@@ -14,7 +14,7 @@ use rules::verdict::evaluate_artifact;
 use store::artifacts::flows::{ArtifactFlow, AssertedFlow, KnownArtifact};
 use store::artifacts::{CurrentRun, PastRun};
 use store::attestations::lists::AttestationSummary;
-use store::{AtMost, Error, Transaction};
+use store::{AtMost, Error, Tenant};
 
 /// The commit of an artifact whose commit is unknown: the public client fails on fewer than 7 characters.
 pub(crate) const UNKNOWN_COMMIT: &str = "unknown";
@@ -73,21 +73,20 @@ pub(crate) struct KnownArtifacts {
 impl KnownArtifacts {
     /// Reads artifacts; with `flow`: only in this flow.
     pub(crate) async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         artifacts: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<Self, Error> {
-        let known = store::artifacts::flows::known(transaction, organization, artifacts).await?;
-        let flows = store::artifacts::flows::of_artifacts(transaction, organization, artifacts, flow).await?;
+        let known = store::artifacts::flows::known(tenant, artifacts).await?;
+        let flows = store::artifacts::flows::of_artifacts(tenant, artifacts, flow).await?;
         let is_named = |artifact: &&Fingerprint| {
             known.get(artifact).is_some_and(|known| known.flows.iter().any(|flow| flow.report.is_some()))
         };
         let unnamed = artifacts.iter().filter(|artifact| !is_named(artifact)).copied().collect();
-        let mut images = store::provenance::names(transaction, organization, &unnamed).await?;
+        let mut images = store::provenance::names(tenant, &unnamed).await?;
         // The last of several names counts, in any order of rows.
         images.sort_unstable();
-        let listed = store::image_indexes::listed_manifests(transaction, organization, artifacts).await?;
+        let listed = store::image_indexes::listed_manifests(tenant, artifacts).await?;
         Ok(Self { known, flows, images: images.into_iter().collect(), listed })
     }
 
@@ -151,17 +150,12 @@ pub(crate) struct ArtifactHistory {
 }
 
 impl ArtifactHistory {
-    pub(crate) async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
-        artifact: Fingerprint,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn read(tenant: &mut Tenant<'_>, artifact: Fingerprint) -> Result<Self, Error> {
         Ok(Self {
-            current_runs: store::artifacts::current_runs(transaction, organization, artifact).await?,
-            past_runs: store::artifacts::past_runs(transaction, organization, artifact).await?,
-            attestations: store::attestations::lists::of_artifact(transaction, organization, artifact)
-                .await?,
-            approvals: store::approvals::of_artifact(transaction, organization, artifact).await?,
+            current_runs: store::artifacts::current_runs(tenant, artifact).await?,
+            past_runs: store::artifacts::past_runs(tenant, artifact).await?,
+            attestations: store::attestations::lists::of_artifact(tenant, artifact).await?,
+            approvals: store::approvals::of_artifact(tenant, artifact).await?,
         })
     }
 

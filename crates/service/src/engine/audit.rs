@@ -45,7 +45,8 @@ impl Audit {
     ) -> Result<bool, Error> {
         let since = at.earlier(REPEATED_AFTER);
         for (organization, change) in &self.changes {
-            if store::audit::is_audited(transaction, organization, &self.actor, change, since).await? {
+            if store::audit::is_audited(&mut transaction.of(organization), &self.actor, change, since).await?
+            {
                 return Ok(false);
             }
         }

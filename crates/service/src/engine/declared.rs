@@ -7,15 +7,14 @@ use crate::http::problem::Problem;
 use crate::identity::access::Caller;
 use crate::limits::CREATED_WITHIN;
 use model::escape::Escaped;
-use store::Transaction;
+use store::Tenant;
 use store::quotas::Created;
 
 /// Returns 429 if the caller's token has reached its limit.
 pub(crate) async fn check_limit(
     app: &App,
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     caller: &Caller,
-    organization: &str,
     created: Created,
 ) -> Result<(), Problem> {
     let (max, what) = match created {
@@ -24,7 +23,7 @@ pub(crate) async fn check_limit(
         Created::Trails => (app.limits.new_trails, "trails"),
     };
     let since = app.site.now().earlier(CREATED_WITHIN);
-    match store::quotas::nth_created(transaction, created, organization, caller.token, since, max).await? {
+    match store::quotas::nth_created(tenant, created, caller.token, since, max).await? {
         Some(blocking) => Err(Problem::too_many_created(what, max, blocking.distance(since))),
         None => Ok(()),
     }

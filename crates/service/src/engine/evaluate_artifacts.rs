@@ -32,34 +32,28 @@ impl Evaluating<'_> {
         environments: &RangeInclusive<Uuid>,
         cause: &Cause,
     ) -> Result<(), Error> {
+        let tenant = &mut self.transaction.of(organization);
         let now = self.app.site.now();
         let attested = artifacts;
         let mut artifacts = attested.clone();
-        artifacts.extend(related(
-            &image_indexes::listed_manifests(&mut self.transaction, organization, attested).await?,
-        ));
+        artifacts.extend(related(&image_indexes::listed_manifests(tenant, attested).await?));
         let artifacts = &artifacts;
         let limit = MAX_ARTIFACTS + 1;
-        let governed =
-            verdicts::governed_artifacts(&mut self.transaction, organization, artifacts, environments, limit)
-                .await?;
+        let governed = verdicts::governed_artifacts(tenant, artifacts, environments, limit).await?;
         if governed.len() > MAX_ARTIFACTS {
-            let names =
-                verdicts::governed_environments(&mut self.transaction, organization, artifacts, environments)
-                    .await?;
+            let names = verdicts::governed_environments(tenant, artifacts, environments).await?;
             let names = names.iter().map(String::as_str);
             // An environment that was queued for these artifacts would be queued for them again.
             let is_divisible = *environments == guard::ALL && attested.len() <= MAX_ARTIFACTS;
             let attested = is_divisible.then_some(attested);
-            return evaluation_queue::push(&mut self.transaction, organization, names, attested, cause, now)
-                .await;
+            return evaluation_queue::push(tenant, names, attested, cause, now).await;
         }
         // Only what runs: an attestation may name more artifacts.
         let running: BTreeSet<Fingerprint> = governed.iter().map(|governed| governed.artifact).collect();
         let names: BTreeSet<String> =
             governed.iter().map(|governed| governed.environment.name.clone()).collect();
         let (site, environments) = (&self.app.site, names.iter().map(String::as_str));
-        let inputs = Inputs::read(site, &mut self.transaction, organization, environments, &running).await?;
+        let inputs = Inputs::read(site, tenant, environments, &running).await?;
         let mut affected: BTreeMap<Uuid, Affected> = BTreeMap::new();
         let mut incomplete = BTreeSet::new();
         for GovernedArtifact { environment, artifact, running } in governed {
@@ -87,18 +81,17 @@ impl Evaluating<'_> {
         let later = evaluated.split_off(evaluated.len().min(MAX_ENVIRONMENTS));
         let later = later.iter().map(|(_, affected, _)| affected.environment.name.as_str());
         let of = (attested.len() <= MAX_ARTIFACTS).then_some(attested);
-        evaluation_queue::push(&mut self.transaction, organization, later, of, cause, now).await?;
+        evaluation_queue::push(tenant, later, of, cause, now).await?;
         let incomplete = incomplete.iter().map(String::as_str);
-        evaluation_queue::push(&mut self.transaction, organization, incomplete, of, cause, now).await?;
+        evaluation_queue::push(tenant, incomplete, of, cause, now).await?;
         if evaluated.is_empty() {
             return Ok(());
         }
         let ids = evaluated.iter().map(|(id, ..)| *id);
-        let at =
-            now.after(Some(verdicts::lock_environments(&mut self.transaction, organization, ids).await?));
+        let at = now.after(Some(verdicts::lock_environments(tenant, ids).await?));
         for (id, affected, (.., expiry)) in &evaluated {
             if affected.environment.is_in_progress {
-                evaluation_queue::add_expiry(&mut self.transaction, organization, *id, *expiry).await?;
+                evaluation_queue::add_expiry(tenant, *id, *expiry).await?;
             }
         }
         let changes: Vec<_> = evaluated

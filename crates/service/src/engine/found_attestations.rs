@@ -10,7 +10,7 @@ use junit::FailedTest;
 use model::escape::shortened;
 use model::reason::{Code, FoundAttestation, Reason};
 use model::{Fingerprint, JunitResult};
-use store::Transaction;
+use store::Tenant;
 use store::attestations::details::{AttestationDetails, attachment, named_of_artifact};
 
 /// Maximum number of failed tests that a reason names.
@@ -29,14 +29,13 @@ impl FoundAttestations {
     /// Reads the attestations. `artifacts` are the artifact and the other digests of its image.
     pub(crate) async fn read<'a>(
         site: &Site,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         artifacts: &BTreeSet<Fingerprint>,
         reasons: impl Iterator<Item = &'a Reason>,
     ) -> Result<Self, store::Error> {
         let (mut all, mut files) = (Vec::new(), 0);
         for reason in reasons {
-            let attested = latest(transaction, organization, artifacts, reason).await?;
+            let attested = latest(tenant, artifacts, reason).await?;
             let Some(AttestationDetails { attestation, flow_name, trail_name, junit_results, .. }) =
                 &attested
             else {
@@ -47,12 +46,12 @@ impl FoundAttestations {
             let id = attestation.attestation_id.0;
             let mut file = None;
             if total.unsuccessful() > 0 && attestation.has_audit_package && files < MAX_FILES {
-                file = attachment(transaction, organization, id).await?;
+                file = attachment(tenant, id).await?;
                 files += 1;
             }
             let found = FoundAttestation {
                 attestation_id: id.to_string(),
-                html_url: site.links.attestation(organization, flow_name, trail_name, id),
+                html_url: site.links.attestation(tenant.name, flow_name, trail_name, id),
                 trail_name: trail_name.clone(),
                 tests: total.total,
                 failed: total.unsuccessful(),
@@ -79,8 +78,7 @@ impl FoundAttestations {
 
 /// The latest attestation that the reason is about: one that does not pass, if that is the reason.
 async fn latest(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     reason: &Reason,
 ) -> Result<Option<AttestationDetails>, store::Error> {
@@ -99,7 +97,7 @@ async fn latest(
     let must_fail = reason.code == Code::NonCompliantAttestation;
     let mut all = Vec::new();
     for artifact in artifacts {
-        let named = named_of_artifact(transaction, organization, flow, *artifact, name).await?;
+        let named = named_of_artifact(tenant, flow, *artifact, name).await?;
         all.extend(named.into_iter().find(|attested| {
             let listed = &attested.attestation;
             listed.attestation_name == *name && !(must_fail && listed.is_compliant == Some(true))

@@ -91,7 +91,7 @@ impl<'a> Evaluating<'a> {
     pub(crate) async fn shared(app: &'a App, organization: &'a str) -> Result<Self, Error> {
         let locks = app.organization_locks.shared(organization, app.limits.permit_timeout).await?;
         let mut transaction = app.site.store.write().await?;
-        store::policies::verdicts::lock_shared(&mut transaction, organization).await?;
+        store::policies::verdicts::lock_shared(&mut transaction.of(organization)).await?;
         Ok(Self::new(app, transaction, locks.into()))
     }
 
@@ -110,7 +110,7 @@ impl<'a> Evaluating<'a> {
         let locks = Self::lock(app, &organizations, timeout).await?;
         let mut transaction = app.site.store.write().await?;
         for organization in organizations {
-            store::policies::verdicts::lock(&mut transaction, organization).await?;
+            store::policies::verdicts::lock(&mut transaction.of(organization)).await?;
         }
         Ok(Self::new(app, transaction, locks))
     }
@@ -157,18 +157,17 @@ impl<'a> Evaluating<'a> {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<Expiry, Error> {
+        let tenant = &mut self.transaction.of(organization);
         let Subject { name, environment, snapshot, before, seen, kept, coverage } = subject;
         let artifacts = seen.keys().filter(|artifact| !kept.contains_key(artifact)).copied().collect();
         let (site, environments) = (&self.app.site, [name.as_str()]);
-        let inputs =
-            Inputs::read(site, &mut self.transaction, organization, environments, &artifacts).await?;
+        let inputs = Inputs::read(site, tenant, environments, &artifacts).await?;
         let (expected, now) = (environment.expected, validity_time(self.app.site.now(), at));
         let Evaluation { mut status, counts, expiry, reference } =
             Evaluation::new(inputs.requirements(&name), seen, &kept, &inputs.evidence, expected, now);
         if (&status.absence, reference) != (&before.absence, expected.reference) {
             store::environments::reports::record_absence(
-                &mut self.transaction,
-                organization,
+                tenant,
                 environment.id,
                 status.absence.as_ref(),
                 reference,
@@ -177,8 +176,7 @@ impl<'a> Evaluating<'a> {
         }
         if snapshot > environment.snapshot {
             store::environments::reports::record_compliance(
-                &mut self.transaction,
-                organization,
+                tenant,
                 environment.id,
                 snapshot,
                 status.compliance,
@@ -193,8 +191,7 @@ impl<'a> Evaluating<'a> {
             }
         };
         if environment.is_queued && matches!(coverage, Coverage::Complete(_)) {
-            store::policies::evaluation_queue::remove(&mut self.transaction, organization, environment.id)
-                .await?;
+            store::policies::evaluation_queue::remove(tenant, environment.id).await?;
         }
         let change = StatusChange {
             environment: environment.id,
@@ -215,9 +212,8 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<(), Error> {
-        let Some(environment) =
-            store::environments::reports::lock(&mut self.transaction, organization, name, IfLocked::Wait)
-                .await?
+        let tenant = &mut self.transaction.of(organization);
+        let Some(environment) = store::environments::reports::lock(tenant, name, IfLocked::Wait).await?
         else {
             return Ok(());
         };
@@ -232,15 +228,12 @@ impl<'a> Evaluating<'a> {
         name: &str,
         cause: &Cause,
     ) -> Result<bool, Error> {
-        let Some(environment) =
-            store::environments::reports::lock(&mut self.transaction, organization, name, IfLocked::Skip)
-                .await?
+        let tenant = &mut self.transaction.of(organization);
+        let Some(environment) = store::environments::reports::lock(tenant, name, IfLocked::Skip).await?
         else {
             return Ok(false);
         };
-        let Some(progress) =
-            store::policies::evaluation_queue::progress(&mut self.transaction, organization, environment.id)
-                .await?
+        let Some(progress) = store::policies::evaluation_queue::progress(tenant, environment.id).await?
         else {
             return Ok(false);
         };
@@ -257,13 +250,13 @@ impl<'a> Evaluating<'a> {
         progress: Progress,
         cause: &Cause,
     ) -> Result<(), Error> {
+        let tenant = &mut self.transaction.of(organization);
         let (id, snapshot) = (environment.id, environment.snapshot);
         if snapshot == 0 {
-            return store::policies::evaluation_queue::remove(&mut self.transaction, organization, id).await;
+            return store::policies::evaluation_queue::remove(tenant, id).await;
         }
         let name = environment_name(name)?;
-        let artifacts =
-            store::policies::verdicts::running_artifacts(&mut self.transaction, organization, id).await?;
+        let artifacts = store::policies::verdicts::running_artifacts(tenant, id).await?;
         let mut next: Vec<Fingerprint> = progress.rest(&artifacts).take(MAX_ARTIFACTS + 1).collect();
         let is_partial = next.len() > MAX_ARTIFACTS;
         next.truncate(MAX_ARTIFACTS);
@@ -281,8 +274,7 @@ impl<'a> Evaluating<'a> {
         if is_partial {
             let progress = Progress { position, expiry, ..progress };
             store::policies::evaluation_queue::push_rest(
-                &mut self.transaction,
-                organization,
+                &mut self.transaction.of(organization),
                 id,
                 progress,
                 cause,
@@ -301,13 +293,9 @@ impl<'a> Evaluating<'a> {
         cause: &Cause,
         at: Timestamp,
     ) -> Result<(), Error> {
-        store::policies::verdicts::record(
-            &mut self.transaction,
-            organization,
-            changes.iter().map(|(change, ..)| *change).collect(),
-            at,
-        )
-        .await?;
+        let tenant = &mut self.transaction.of(organization);
+        store::policies::verdicts::record(tenant, changes.iter().map(|(change, ..)| *change).collect(), at)
+            .await?;
         let mut events = Vec::new();
         for (change, name, snapshot) in changes {
             for StatusEvent { trigger, artifacts, total } in event::between(change.before, change.after) {
@@ -329,8 +317,7 @@ impl<'a> Evaluating<'a> {
                 events.push(NewEvent { environment: change.environment, content });
             }
         }
-        let queued =
-            store::environments::events::insert(&mut self.transaction, organization, &events, at).await?;
+        let queued = store::environments::events::insert(tenant, &events, at).await?;
         self.queued.notifications += queued.notifications;
         self.queued.merged += queued.merged;
         Ok(())

@@ -10,7 +10,7 @@ use model::{EnvironmentName, Fingerprint};
 use rules::environment_status::Requirements;
 use rules::policy::facts::{AllowList, Evidence};
 use rules::policy::{Needs, Policy};
-use store::{Error, Transaction};
+use store::{Error, Tenant};
 
 /// The policies and allow-lists of environments, and the evidence that these need.
 pub(crate) struct Inputs {
@@ -25,17 +25,14 @@ static NOTHING_ALLOWED: AllowList = AllowList(Vec::new());
 impl Inputs {
     pub(crate) async fn read<'a>(
         site: &Site,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         environments: impl IntoIterator<Item = &'a str> + Clone,
         artifacts: &BTreeSet<Fingerprint>,
     ) -> Result<Self, Error> {
-        let policies = site.policies.of(transaction, organization, environments.clone()).await?;
+        let policies = site.policies.of(tenant, environments.clone()).await?;
         let needs = Needs::new(policies.values().flatten().map(|policy| &**policy));
-        let evidence = store::policies::evidence::read(transaction, organization, artifacts, &needs).await?;
-        let allowed =
-            store::policies::evidence::allow_lists(transaction, organization, environments, artifacts)
-                .await?;
+        let evidence = store::policies::evidence::read(tenant, artifacts, &needs).await?;
+        let allowed = store::policies::evidence::allow_lists(tenant, environments, artifacts).await?;
         Ok(Self { policies, allowed, evidence })
     }
 

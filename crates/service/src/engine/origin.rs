@@ -9,7 +9,7 @@ use crate::identity::access::Caller;
 use model::escape::Escaped;
 use model::{Fingerprint, FlowName, GitCommit, RepositoryInfo, Timestamp, TrailName, UrlText};
 use rules::ownership::{self, NamedOrigin, Owned, OwnershipViolation};
-use store::Transaction;
+use store::Tenant;
 use store::provenance::OriginEffect;
 use store::repositories::RecordError;
 
@@ -25,10 +25,11 @@ pub(crate) async fn check<'a>(
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<(Evaluating<'a>, Owned), Problem> {
     let transaction = &mut evaluating.transaction;
-    let violation = match owned(transaction, organization, flow, repository, commit, artifacts).await? {
-        Ok(owned) => return Ok((evaluating, owned)),
-        Err(violation) => violation,
-    };
+    let violation =
+        match owned(&mut transaction.of(organization), flow, repository, commit, artifacts).await? {
+            Ok(owned) => return Ok((evaluating, owned)),
+            Err(violation) => violation,
+        };
     let site = &evaluating.app.site;
     drop(evaluating);
     let audit =
@@ -43,21 +44,20 @@ pub(crate) async fn check<'a>(
 
 /// The ownership of the flow, or why the request is refused.
 async fn owned(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &FlowName,
     repository: Option<&RepositoryInfo>,
     commit: Option<&GitCommit>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Result<Owned, OwnershipViolation>, Problem> {
-    let declared = store::provenance::ownerships(transaction, organization).await?;
+    let declared = store::provenance::ownerships(tenant).await?;
     let urls = [
         repository.and_then(|repository| repository.url.as_ref()).map(UrlText::as_str),
         commit.and_then(|commit| commit.url.as_ref()).map(UrlText::as_str),
     ];
     // An identifier may mean a repository that was recorded under another name.
     let recorded = match repository {
-        Some(repository) => store::repositories::recorded_name(transaction, organization, repository).await?,
+        Some(repository) => store::repositories::recorded_name(tenant, repository).await?,
         None => None,
     };
     let sent = repository.map(|repository| repository.name.as_str());
@@ -71,7 +71,7 @@ async fn owned(
     let names = if own.images.is_empty() {
         Vec::new()
     } else {
-        store::image_indexes::names(transaction, organization, artifacts).await?
+        store::image_indexes::names(tenant, artifacts).await?
     };
     let names = names.iter().map(|(artifact, name)| (*artifact, name.as_str()));
     Ok(own.check_images(names).map(|artifacts| Owned { is_owner: true, artifacts }))

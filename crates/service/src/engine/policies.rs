@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 
 use rules::policy::{Policy, PolicyVersion};
 use store::policies::EnvironmentPolicy;
-use store::{Error, Transaction};
+use store::{Error, Tenant};
 
 const MAX_KEPT: usize = 1_000;
 
@@ -21,12 +21,11 @@ impl Policies {
     /// The policies of environments, by environment. Environments without policies have no entry.
     pub(crate) async fn of(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         environments: impl IntoIterator<Item = &str>,
     ) -> Result<HashMap<String, Vec<Arc<Policy>>>, Error> {
-        let attached = store::policies::of_environment(transaction, organization, environments).await?;
-        let policies = self.compiled(transaction, organization, attached.values().flatten()).await?;
+        let attached = store::policies::of_environment(tenant, environments).await?;
+        let policies = self.compiled(tenant, attached.values().flatten()).await?;
         let compiled = attached.into_iter().map(|(environment, attached)| {
             let attached = attached.iter().map(|one| policies.get(&one.id).map(Arc::clone));
             let attached = attached.collect::<Option<_>>().ok_or(Error::Unreadable("a policy"))?;
@@ -37,23 +36,21 @@ impl Policies {
 
     pub(crate) async fn current(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         name: &str,
     ) -> Result<Option<Arc<Policy>>, Error> {
-        let Some(current) = store::policies::current(transaction, organization, name).await? else {
+        let Some(current) = store::policies::current(tenant, name).await? else {
             return Ok(None);
         };
         let name = PolicyVersion { name: current.name, version: current.version };
         let current = EnvironmentPolicy { id: current.id, name };
-        Ok(self.compiled(transaction, organization, [&current]).await?.remove(&current.id))
+        Ok(self.compiled(tenant, [&current]).await?.remove(&current.id))
     }
 
     /// Compiles policies, or takes those that are kept. Returns them by the identifier of their content.
     async fn compiled(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         wanted: impl IntoIterator<Item = &EnvironmentPolicy>,
     ) -> Result<HashMap<Uuid, Arc<Policy>>, Error> {
         let mut policies = HashMap::new();
@@ -69,7 +66,7 @@ impl Policies {
         }
         if !missing.is_empty() {
             let ids: BTreeSet<Uuid> = missing.keys().copied().collect();
-            for (id, content) in store::policies::contents(transaction, organization, ids).await? {
+            for (id, content) in store::policies::contents(tenant, ids).await? {
                 let unreadable = || Error::Unreadable("a policy");
                 let name = missing.remove(&id).ok_or_else(unreadable)?;
                 policies.insert(id, Arc::new(Policy::parse(name, &content).map_err(|_| unreadable())?));

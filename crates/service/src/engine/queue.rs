@@ -59,7 +59,7 @@ async fn queue_due(app: &App, stop: impl Fn() -> bool) -> Result<(), store::Erro
 async fn queue_due_of(app: &App, organization: &str, now: Timestamp) -> Result<(), store::Error> {
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let cause = Cause { kind: CauseKind::Time, by: None };
-    store::policies::evaluation_queue::push_due(&mut evaluating.transaction, organization, &cause, now)
+    store::policies::evaluation_queue::push_due(&mut evaluating.transaction.of(organization), &cause, now)
         .await?;
     evaluating.commit().await
 }
@@ -120,9 +120,12 @@ async fn evaluate_of(
     stop: &impl Fn() -> bool,
 ) -> Result<bool, store::Error> {
     let now = app.site.now();
-    let queued =
-        store::policies::evaluation_queue::list(&mut app.site.store.read().await?, organization, now, limit)
-            .await?;
+    let queued = store::policies::evaluation_queue::list(
+        &mut app.site.store.read().await?.of(organization),
+        now,
+        limit,
+    )
+    .await?;
     let mut has_changed = false;
     for together in group(queued) {
         if stop() {
@@ -182,8 +185,7 @@ impl Together {
         let mut evaluating = Evaluating::exclusive(app, organization).await?;
         let environments = self.environments.iter().copied();
         let mut taken = store::policies::evaluation_queue::take(
-            &mut evaluating.transaction,
-            organization,
+            &mut evaluating.transaction.of(organization),
             environments,
             artifacts,
         )
@@ -218,8 +220,7 @@ impl Together {
         }
         let mut transaction = app.site.store.write().await?;
         store::policies::evaluation_queue::postpone(
-            &mut transaction,
-            organization,
+            &mut transaction.of(organization),
             self.environments.iter().copied(),
             due_at,
         )

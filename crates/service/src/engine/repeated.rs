@@ -11,7 +11,7 @@ use axum::http::HeaderMap;
 use crate::http::problem::Problem;
 use crate::identity::access::Caller;
 use model::{Fingerprint, FingerprintHasher, Timestamp};
-use store::Transaction;
+use store::Tenant;
 use store::idempotency_keys::{self, FirstRequest, IdempotencyKey};
 
 /// Time for which a key counts.
@@ -54,12 +54,11 @@ impl KeyedRequest {
     /// Whether the same request was recorded; 422 if the key belongs to another one. The caller has locked the organization.
     pub(crate) async fn is_recorded(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         request: Fingerprint,
         now: Timestamp,
     ) -> Result<bool, Problem> {
-        let first = idempotency_keys::first_request(transaction, self.key(organization)).await?;
+        let first = idempotency_keys::first_request(tenant.tx, self.key(tenant.name)).await?;
         match first.filter(|first| now.distance(first.created_at) < KEY_RETENTION) {
             None => Ok(false),
             Some(first) if first.request == request => Ok(true),
@@ -70,13 +69,12 @@ impl KeyedRequest {
     /// Records the request with its effect.
     pub(crate) async fn record(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         request: Fingerprint,
         now: Timestamp,
     ) -> Result<(), store::Error> {
         let first = FirstRequest { request, created_at: now };
-        idempotency_keys::record(transaction, self.key(organization), first).await
+        idempotency_keys::record(tenant.tx, self.key(tenant.name), first).await
     }
 }
 

@@ -15,7 +15,7 @@ use rules::compliance::Compliance;
 use rules::environment_status::Verdict;
 use rules::history_coverage::HistoryCoverage;
 use rules::snapshot::report::Pod;
-use store::Transaction;
+use store::Tenant;
 use store::artifacts::flows::KnownArtifact;
 use store::environments::EnvironmentOverview;
 use store::environments::contents::PodWorkload;
@@ -75,31 +75,27 @@ fn by_artifact(pods: &[Pod], workloads: &HashMap<Fingerprint, PodWorkload>) -> A
 
 impl Content {
     pub(crate) async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         environment: Uuid,
         at: Timestamp,
     ) -> Result<Self, store::Error> {
-        let (pods, workloads) =
-            store::environments::contents::pods(transaction, organization, environment, at).await?;
-        let verdicts =
-            store::environments::contents::verdicts(transaction, organization, environment, Some(at)).await?;
+        let (pods, workloads) = store::environments::contents::pods(tenant, environment, at).await?;
+        let verdicts = store::environments::contents::verdicts(tenant, environment, Some(at)).await?;
         let fingerprints =
             workloads.values().flat_map(|workload| workload.digests.values().copied()).collect();
-        let known = store::artifacts::flows::known(transaction, organization, &fingerprints).await?;
+        let known = store::artifacts::flows::known(tenant, &fingerprints).await?;
         let artifacts = by_artifact(&pods, &workloads);
         Ok(Self { artifacts, pods: pods.len(), workloads, verdicts, known })
     }
 }
 
 pub(crate) async fn environment(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &EnvironmentName,
 ) -> Result<EnvironmentOverview, Problem> {
-    match store::environments::overview(transaction, organization, name.as_str()).await? {
+    match store::environments::overview(tenant, name.as_str()).await? {
         Some(environment) => Ok(environment),
-        None => Err(not_found::environment(transaction, organization, name.as_str()).await),
+        None => Err(not_found::environment(tenant, name.as_str()).await),
     }
 }
 
@@ -135,26 +131,21 @@ impl SelectedSnapshot {
     /// Reads the snapshot of an expression. Returns 404 if there is none, or if nothing is known of it.
     pub(crate) async fn read(
         site: &Site,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         EnvironmentSnapshot { environment: name, expression }: &EnvironmentSnapshot,
     ) -> Result<Self, Problem> {
-        let environment = environment(transaction, organization, name).await?;
+        let environment = environment(tenant, name).await?;
         let clock = site.now();
         // The clock may have been set back since the last report.
         let now = environment.last_report_at.map_or(clock, |last| last.max(clock));
-        let available =
-            store::environments::timeline::available_snapshots(transaction, organization, environment.id)
-                .await?;
+        let available = store::environments::timeline::available_snapshots(tenant, environment.id).await?;
         let (last, validity) = (environment.snapshot, environment.validity(site.silent_after));
         let (number, requested) = match expression {
             SnapshotExpression::Number(number) => (*number, None),
             SnapshotExpression::Behind(count) => (last - count, None),
             SnapshotExpression::At(time) => {
                 let at = time.resolve(now);
-                let history =
-                    store::environments::contents::history(transaction, organization, environment.id, at)
-                        .await?;
+                let history = store::environments::contents::history(tenant, environment.id, at).await?;
                 let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
                 let Some(number) = history.snapshot.filter(|_| coverage.has_data()) else {
                     let why = coverage.warning().unwrap_or_else(|| "No snapshot is stored.".to_owned());
@@ -166,15 +157,9 @@ impl SelectedSnapshot {
         };
         let is_available = last > 0 && available.first.is_some_and(|first| first <= number) && number <= last;
         // Retention may remove a snapshot before an earlier one.
-        let snapshot = match store::environments::timeline::snapshots(
-            transaction,
-            organization,
-            environment.id,
-            number,
-            number,
-        )
-        .await?
-        .pop()
+        let snapshot = match store::environments::timeline::snapshots(tenant, environment.id, number, number)
+            .await?
+            .pop()
         {
             Some(snapshot) if is_available || requested.is_some() => snapshot,
             _ => return Err(Problem::not_found(unavailable(name, expression, number, &available, last))),
@@ -184,13 +169,12 @@ impl SelectedSnapshot {
             requested
         } else {
             let at = if is_latest { now } else { available.view_time(&snapshot) };
-            let history =
-                store::environments::contents::history(transaction, organization, environment.id, at).await?;
+            let history = store::environments::contents::history(tenant, environment.id, at).await?;
             (at, HistoryCoverage::new(at, now, &history, validity.silent_after))
         };
         let is_current = at >= now;
         let is_confirmed = coverage == HistoryCoverage::Known && (!is_current || validity.is_valid(clock));
-        let content = Content::read(transaction, organization, environment.id, at).await?;
+        let content = Content::read(tenant, environment.id, at).await?;
         Ok(Self { environment, snapshot, content, at, is_latest, coverage, is_current, is_confirmed })
     }
 

@@ -16,11 +16,11 @@ impl Evaluating<'_> {
         organization: &str,
         trail: Uuid,
     ) -> Result<Option<bool>, Error> {
-        if !store::policies::needs_trails(&mut self.transaction, organization).await? {
+        let tenant = &mut self.transaction.of(organization);
+        if !store::policies::needs_trails(tenant).await? {
             return Ok(None);
         }
-        let trails =
-            store::trails::compliance::read(&mut self.transaction, organization, &[trail].into()).await?;
+        let trails = store::trails::compliance::read(tenant, &[trail].into()).await?;
         Ok(trails.get(&trail).map(|(_, state)| *state == ComplianceState::Compliant))
     }
 
@@ -39,26 +39,12 @@ impl Evaluating<'_> {
         if is_unchanged {
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
-        let mut all = store::policies::evidence::artifacts_of_trail(
-            &mut self.transaction,
-            organization,
-            trail,
-            MAX_ARTIFACTS + 1,
-        )
-        .await?;
+        let tenant = &mut self.transaction.of(organization);
+        let mut all = store::policies::evidence::artifacts_of_trail(tenant, trail, MAX_ARTIFACTS + 1).await?;
         if all.len() > MAX_ARTIFACTS {
-            let environments =
-                store::policies::environments_that_need_trails(&mut self.transaction, organization).await?;
+            let environments = store::policies::environments_that_need_trails(tenant).await?;
             let environments = environments.iter().map(String::as_str);
-            store::policies::evaluation_queue::push(
-                &mut self.transaction,
-                organization,
-                environments,
-                None,
-                cause,
-                now,
-            )
-            .await?;
+            store::policies::evaluation_queue::push(tenant, environments, None, cause, now).await?;
             return self.evaluate_attested(organization, artifacts, &guard::ALL, cause).await;
         }
         all.extend(artifacts);

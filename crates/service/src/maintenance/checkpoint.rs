@@ -51,7 +51,8 @@ async fn write_one(
     if !Task::Checkpoints.lease(app, &mut transaction).await? {
         return Ok(());
     }
-    let Some(head) = store::log::take_checkpoint(&mut transaction, &organization, before, now).await? else {
+    let Some(head) = store::log::take_checkpoint(&mut transaction.of(&organization), before, now).await?
+    else {
         return Ok(());
     };
     let checkpoint = app.site.log_signer.checkpoint(&organization, head)?;

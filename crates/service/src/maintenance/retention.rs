@@ -112,8 +112,9 @@ impl<'a> Round<'a> {
             if !self.has_lease(&mut transaction).await? {
                 break;
             }
+            let tenant = &mut transaction.of(organization);
             // For each batch: a bootstrap file may have changed it since the last one.
-            let retention = store::retention::locked(&mut transaction, organization).await?;
+            let retention = store::retention::locked(tenant).await?;
             let retention = match rows {
                 Rows::History(_) => retention.history,
                 Rows::Audit => retention.audit,
@@ -124,26 +125,13 @@ impl<'a> Round<'a> {
             let mut workloads = Vec::new();
             let removed = match rows {
                 Rows::History(environment) => {
-                    let removed = store::retention::remove_before(
-                        &mut transaction,
-                        organization,
-                        environment,
-                        horizon,
-                        now,
-                    )
-                    .await?;
+                    let removed = store::retention::remove_before(tenant, environment, horizon, now).await?;
                     workloads = removed.workloads;
                     removed.rows
                 }
-                Rows::Audit => {
-                    store::retention::remove_audit(&mut transaction, organization, horizon, now).await?
-                }
-                Rows::Notifications => {
-                    store::retention::remove_notifications(&mut transaction, organization, horizon).await?
-                }
-                Rows::IdempotencyKeys => {
-                    store::retention::remove_idempotency_keys(&mut transaction, organization, horizon).await?
-                }
+                Rows::Audit => store::retention::remove_audit(tenant, horizon, now).await?,
+                Rows::Notifications => store::retention::remove_notifications(tenant, horizon).await?,
+                Rows::IdempotencyKeys => store::retention::remove_idempotency_keys(tenant, horizon).await?,
             };
             transaction.commit().await?;
             self.count(removed);
@@ -167,9 +155,11 @@ impl<'a> Round<'a> {
     async fn sweep_workloads(&mut self, organization: &str) -> Result<(), store::Error> {
         let mut last = None;
         while !self.shutdown.is_cancelled() {
-            let workloads =
-                store::retention::workloads_after(&mut self.app.site.store.read().await?, organization, last)
-                    .await?;
+            let workloads = store::retention::workloads_after(
+                &mut self.app.site.store.read().await?.of(organization),
+                last,
+            )
+            .await?;
             self.remove_orphans(organization, &workloads).await?;
             last = workloads.last().copied();
             if last.is_none() {
@@ -188,15 +178,14 @@ impl<'a> Round<'a> {
         for workloads in workloads.chunks(MAX_WORKLOADS) {
             let mut transaction = self.app.site.store.read().await?;
             let orphans =
-                store::retention::orphaned_workloads(&mut transaction, organization, workloads).await?;
+                store::retention::orphaned_workloads(&mut transaction.of(organization), workloads).await?;
             drop(transaction);
             if orphans.is_empty() {
                 continue;
             }
             let Some(mut evaluating) = self.exclude(organization).await? else { break };
             let rows = store::retention::remove_orphaned_workloads(
-                &mut evaluating.transaction,
-                organization,
+                &mut evaluating.transaction.of(organization),
                 &orphans,
             )
             .await?;
@@ -210,14 +199,11 @@ impl<'a> Round<'a> {
         let now = self.app.site.now();
         while !self.shutdown.is_cancelled() {
             let mut transaction = self.app.site.store.read().await?;
-            let Some(retention) =
-                store::retention::of_organization(&mut transaction, organization).await?.attachments
-            else {
+            let tenant = &mut transaction.of(organization);
+            let Some(retention) = store::retention::of_organization(tenant).await?.attachments else {
                 break;
             };
-            let expired =
-                store::retention::expired_attachments(&mut transaction, organization, now.earlier(retention))
-                    .await?;
+            let expired = store::retention::expired_attachments(tenant, now.earlier(retention)).await?;
             drop(transaction);
             if expired.is_empty() {
                 break;
@@ -225,14 +211,17 @@ impl<'a> Round<'a> {
             let Some(mut evaluating) = self.exclude(organization).await? else { break };
             // A bootstrap file may have changed the retention while this waited for the lock.
             let Some(retention) =
-                store::retention::locked(&mut evaluating.transaction, organization).await?.attachments
+                store::retention::locked(&mut evaluating.transaction.of(organization)).await?.attachments
             else {
                 break;
             };
             let horizon = now.earlier(retention);
-            let rows =
-                store::retention::remove_attachments(&mut evaluating.transaction, organization, horizon, now)
-                    .await?;
+            let rows = store::retention::remove_attachments(
+                &mut evaluating.transaction.of(organization),
+                horizon,
+                now,
+            )
+            .await?;
             evaluating.commit().await?;
             self.count(rows);
         }

@@ -82,8 +82,7 @@ async fn record(app: &App, change: &SilenceChange, now: Timestamp) -> Result<(),
         return Ok(());
     }
     let locked = store::environments::reports::lock(
-        &mut transaction,
-        &change.organization,
+        &mut transaction.of(&change.organization),
         &change.name,
         IfLocked::Wait,
     )

@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use crate::database::transaction::{execute, fetch_optional};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{Fingerprint, Timestamp};
 
@@ -19,15 +19,14 @@ pub struct OpenAllowance {
 
 /// The open entry for an artifact in an environment.
 pub async fn get(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &str,
     artifact: Fingerprint,
 ) -> Result<Option<OpenAllowance>, Error> {
     const SELECT: &str = "
         SELECT id, reason, author, is_declared FROM allowances
         WHERE organization = $1 AND environment = $2 AND fingerprint = $3 AND closed_at IS NULL";
-    Ok(fetch_optional!(transaction, SELECT, organization, environment, artifact))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, environment, artifact))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,8 +38,7 @@ pub struct NewAllowance<'a> {
 
 /// Adds an entry without expiry, in place of an open one.
 pub async fn allow(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &str,
     new: NewAllowance<'_>,
     replaced: Option<&OpenAllowance>,
@@ -52,12 +50,12 @@ pub async fn allow(
             (id, organization, environment, fingerprint, reason, author, created_at, is_declared)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     if let Some(replaced) = replaced {
-        execute!(transaction, CLOSE, now, organization, replaced.id);
-        transaction.log().row(organization, Kind::AllowanceEnd, replaced.id);
+        execute!(tenant.tx, CLOSE, now, tenant.name, replaced.id);
+        tenant.tx.log().row(tenant.name, Kind::AllowanceEnd, replaced.id);
     }
     let NewAllowance { artifact, reason, author } = new;
     let id = crate::new_id();
-    execute!(transaction, INSERT, id, organization, environment, artifact, reason, author, now, false);
-    transaction.log().row(organization, Kind::Allowance, id);
+    execute!(tenant.tx, INSERT, id, tenant.name, environment, artifact, reason, author, now, false);
+    tenant.tx.log().row(tenant.name, Kind::Allowance, id);
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{
     execute, fetch_all, fetch_for_all, fetch_optional, fetch_optional_scalar, fetch_scalar, fetch_scalars,
 };
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{
     Approval, ApprovalItem, ApprovalState, CommitHash, EnvironmentName, Fingerprint, Page, SignOff,
@@ -112,42 +112,27 @@ impl ApprovalRow {
 }
 
 /// An approval of a flow.
-pub async fn get(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    number: i64,
-) -> Result<Option<Approval>, Error> {
+pub async fn get(tenant: &mut Tenant<'_>, flow: &str, number: i64) -> Result<Option<Approval>, Error> {
     const SELECT: &str = concat!(
         "SELECT ",
         columns!(),
         " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.number = $3
           ORDER BY a.modified_at DESC, a.id DESC LIMIT 1"
     );
-    let row: Option<ApprovalRow> = fetch_optional!(transaction, SELECT, organization, flow, number);
+    let row: Option<ApprovalRow> = fetch_optional!(tenant.tx, SELECT, tenant.name, flow, number);
     row.map(ApprovalRow::parse).transpose()
 }
 
 /// The number of a flow's approval, counted from the latest: 0 for the latest.
-pub async fn nth_latest(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    place: i64,
-) -> Result<Option<i64>, Error> {
+pub async fn nth_latest(tenant: &mut Tenant<'_>, flow: &str, place: i64) -> Result<Option<i64>, Error> {
     const SELECT: &str = "
         SELECT DISTINCT number FROM approvals WHERE organization = $1 AND flow = $2
         ORDER BY number DESC LIMIT 1 OFFSET $3";
-    Ok(fetch_optional_scalar!(transaction, SELECT, organization, flow, place))
+    Ok(fetch_optional_scalar!(tenant.tx, SELECT, tenant.name, flow, place))
 }
 
 /// A page of the approvals of a flow, latest first.
-pub async fn of_flow(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    page: Page,
-) -> Result<Vec<Approval>, Error> {
+pub async fn of_flow(tenant: &mut Tenant<'_>, flow: &str, page: Page) -> Result<Vec<Approval>, Error> {
     const SELECT: &str = concat!(
         "SELECT ",
         columns!(),
@@ -155,36 +140,26 @@ pub async fn of_flow(
         is_latest!(),
         " ORDER BY a.number DESC LIMIT $3 OFFSET $4"
     );
-    let rows: Vec<ApprovalRow> =
-        fetch_all!(transaction, SELECT, organization, flow, page.size(), page.offset());
+    let rows: Vec<ApprovalRow> = fetch_all!(tenant.tx, SELECT, tenant.name, flow, page.size(), page.offset());
     rows.into_iter().map(ApprovalRow::parse).collect()
 }
 
 /// The approvals of an artifact in a flow, lowest number first.
-pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    target: Fingerprint,
-) -> Result<Vec<Approval>, Error> {
+pub async fn list(tenant: &mut Tenant<'_>, flow: &str, target: Fingerprint) -> Result<Vec<Approval>, Error> {
     const SELECT: &str = concat!(
         "SELECT ",
         columns!(),
         " FROM approvals a WHERE a.organization = $1 AND a.flow = $2 AND a.target = $3
           ORDER BY a.number, a.modified_at DESC, a.id DESC"
     );
-    let mut rows: Vec<ApprovalRow> = fetch_all!(transaction, SELECT, organization, flow, target);
+    let mut rows: Vec<ApprovalRow> = fetch_all!(tenant.tx, SELECT, tenant.name, flow, target);
     // Each number's latest state comes first.
     rows.dedup_by_key(|row| row.number);
     rows.into_iter().map(ApprovalRow::parse).collect()
 }
 
 /// The approvals of an artifact in all flows, most recently changed first.
-pub async fn of_artifact(
-    transaction: &mut Transaction,
-    organization: &str,
-    target: Fingerprint,
-) -> Result<AtMost<Approval>, Error> {
+pub async fn of_artifact(tenant: &mut Tenant<'_>, target: Fingerprint) -> Result<AtMost<Approval>, Error> {
     const SELECT: &str = concat!(
         "SELECT ",
         columns!(),
@@ -192,22 +167,20 @@ pub async fn of_artifact(
         is_latest!(),
         " ORDER BY COALESCE(a.closed_at, a.modified_at) DESC, a.flow, a.number LIMIT $3"
     );
-    let rows: Vec<ApprovalRow> =
-        fetch_all!(transaction, SELECT, organization, target, one_more_than(MAX_ROWS));
+    let rows: Vec<ApprovalRow> = fetch_all!(tenant.tx, SELECT, tenant.name, target, one_more_than(MAX_ROWS));
     let approvals = rows.into_iter().map(ApprovalRow::parse).collect::<Result<_, Error>>()?;
     Ok(AtMost::from_rows(MAX_ROWS, approvals))
 }
 
 /// The artifacts that were attested as built from each of these commits.
 pub async fn artifacts_built_from(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     commits: &[String],
 ) -> Result<BTreeMap<String, BTreeSet<Fingerprint>>, Error> {
     const SELECT: &str =
         "SELECT commit_sha, fingerprint FROM provenance WHERE organization = ? AND commit_sha IN (?)";
     let rows: Vec<(String, Fingerprint)> =
-        fetch_for_all!(transaction, SELECT, commits.iter().cloned(), organization);
+        fetch_for_all!(tenant.tx, SELECT, commits.iter().cloned(), tenant.name);
     let mut built: BTreeMap<String, BTreeSet<Fingerprint>> = BTreeMap::new();
     for (commit, artifact) in rows {
         built.entry(commit).or_default().insert(artifact);
@@ -217,8 +190,7 @@ pub async fn artifacts_built_from(
 
 /// The latest approved artifact of a flow for this environment, or for all.
 pub async fn latest_approved(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     environment: Option<&EnvironmentName>,
 ) -> Result<Option<Fingerprint>, Error> {
@@ -228,13 +200,12 @@ pub async fn latest_approved(
           AND state = 'APPROVED'
         ORDER BY number DESC LIMIT 1";
     let environment = environment.map_or("", EnvironmentName::as_str);
-    Ok(fetch_optional_scalar!(transaction, SELECT, organization, flow, environment))
+    Ok(fetch_optional_scalar!(tenant.tx, SELECT, tenant.name, flow, environment))
 }
 
 /// The number of an open approval in this state that this token has made already.
 pub async fn repeated(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     approval: &NewApproval,
     created_by: &str,
@@ -245,24 +216,19 @@ pub async fn repeated(
           AND created_by = $6 AND closed_at IS NULL";
     let environment = approval.environment.as_ref().map_or("", EnvironmentName::as_str);
     let (target, state) = (approval.target, approval.state.as_str());
-    Ok(fetch_scalar!(transaction, SELECT, organization, flow, target, environment, state, created_by))
+    Ok(fetch_scalar!(tenant.tx, SELECT, tenant.name, flow, target, environment, state, created_by))
 }
 
 /// The highest number of a flow's approvals; 0 without approvals.
-pub async fn last_number(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<i64, Error> {
+pub async fn last_number(tenant: &mut Tenant<'_>, flow: &str) -> Result<i64, Error> {
     const SELECT: &str = "
         SELECT COALESCE(MAX(number), 0) FROM approvals WHERE organization = $1 AND flow = $2";
-    Ok(fetch_scalar!(transaction, SELECT, organization, flow))
+    Ok(fetch_scalar!(tenant.tx, SELECT, tenant.name, flow))
 }
 
 /// Records an approval, or a new state of one, that is made by a token or declared in the bootstrap file.
 pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     approval: &NewApproval,
     created_by: Option<&str>,
@@ -277,10 +243,10 @@ pub async fn insert(
     let environment = approval.environment.as_ref().map(EnvironmentName::as_str);
     let NewApproval { number, target, state, .. } = approval;
     execute!(
-        transaction,
+        tenant.tx,
         INSERT,
         id,
-        organization,
+        tenant.name,
         flow,
         number,
         target,
@@ -291,14 +257,13 @@ pub async fn insert(
         created_at,
         modified_at
     );
-    transaction.log().row(organization, Kind::Approval, id);
+    tenant.tx.log().row(tenant.name, Kind::Approval, id);
     Ok(())
 }
 
 /// Withdraws an approval that a token made.
 pub async fn withdraw(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     number: i64,
     withdrawal: &Withdrawal,
@@ -309,9 +274,9 @@ pub async fn withdraw(
         RETURNING id";
     let Withdrawal { withdrawn_by, comment, timestamp } = withdrawal;
     let withdrawn: Vec<Uuid> =
-        fetch_scalars!(transaction, UPDATE, timestamp, withdrawn_by, comment, organization, flow, number);
+        fetch_scalars!(tenant.tx, UPDATE, timestamp, withdrawn_by, comment, tenant.name, flow, number);
     for id in withdrawn {
-        transaction.log().row(organization, Kind::ApprovalEnd, id);
+        tenant.tx.log().row(tenant.name, Kind::ApprovalEnd, id);
     }
     Ok(())
 }

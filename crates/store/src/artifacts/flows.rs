@@ -8,7 +8,7 @@ use crate::database::columns::Json;
 use crate::database::from_row::all_from_rows;
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar, on};
 use crate::trails::{AttestationRow, COLUMNS, TrailRow};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, GitCommit, Page, ReportedArtifact, ShortText, Template, Text, Timestamp, UrlText};
 use rules::verdict::LatestAttestation;
 
@@ -145,8 +145,7 @@ type AssertedFlows = BTreeMap<Fingerprint, BTreeMap<String, AssertedFlow>>;
 
 /// The commits that the latest attestations of artifacts name.
 pub async fn attested_commits(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<HashMap<Fingerprint, Vec<GitCommit>>, Error> {
     const SELECT: &str = "
@@ -156,7 +155,7 @@ pub async fn attested_commits(
         WHERE a.git_commit_info IS NOT NULL AND l.organization = ? AND l.fingerprint IN (?)
         ORDER BY l.created_at, l.attestation";
     let rows: Vec<(Fingerprint, Json<GitCommit>)> =
-        fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization);
+        fetch_for_all!(tenant.tx, SELECT, artifacts.iter().copied(), tenant.name);
     let mut commits: HashMap<Fingerprint, Vec<GitCommit>> = HashMap::new();
     for (artifact, Json(commit)) in rows {
         commits.entry(artifact).or_default().push(commit);
@@ -166,8 +165,7 @@ pub async fn attested_commits(
 
 /// The flows and origins of artifacts. Artifacts of which no flow knows anything are absent.
 pub async fn known(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<HashMap<Fingerprint, KnownArtifact>, Error> {
     const ORIGINS: &str = "
@@ -181,12 +179,12 @@ pub async fn known(
         WHERE f.organization = ? AND f.fingerprint IN (?)";
     let keys = || artifacts.iter().copied();
     let mut known: HashMap<Fingerprint, KnownArtifact> = HashMap::new();
-    let origins: Vec<OriginRow> = fetch_for_all!(transaction, ORIGINS, keys(), organization);
+    let origins: Vec<OriginRow> = fetch_for_all!(tenant.tx, ORIGINS, keys(), tenant.name);
     for row in origins {
         let artifact = known.entry(row.fingerprint).or_default();
         artifact.origin = Some(row);
     }
-    let rows: Vec<FlowRow> = fetch_for_all!(transaction, FLOWS, keys(), organization);
+    let rows: Vec<FlowRow> = fetch_for_all!(tenant.tx, FLOWS, keys(), tenant.name);
     for FlowRow { fingerprint, flow } in rows {
         known.entry(fingerprint).or_default().flows.push(flow);
     }
@@ -198,22 +196,16 @@ pub async fn known(
 }
 
 /// A page of the artifacts of a flow, newest first.
-pub async fn of_flow(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    page: Page,
-) -> Result<Artifacts, Error> {
+pub async fn of_flow(tenant: &mut Tenant<'_>, flow: &str, page: Page) -> Result<Artifacts, Error> {
     const SELECT: &str = "
         SELECT fingerprint, created_at FROM flow_artifacts WHERE organization = $1 AND flow = $2
         ORDER BY created_at DESC, fingerprint LIMIT $3 OFFSET $4";
-    Ok(fetch_all!(transaction, SELECT, organization, flow, page.size(), page.offset()))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, flow, page.size(), page.offset()))
 }
 
 /// The artifacts of a flow between two fingerprints, inclusive: at most two.
 pub async fn two_of_flow(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     first: Fingerprint,
     last: Fingerprint,
@@ -222,27 +214,22 @@ pub async fn two_of_flow(
         SELECT fingerprint, created_at FROM flow_artifacts
         WHERE organization = $1 AND flow = $2 AND fingerprint >= $3 AND fingerprint <= $4
         ORDER BY fingerprint LIMIT 2";
-    Ok(fetch_all!(transaction, SELECT, organization, flow, first, last))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, flow, first, last))
 }
 
 /// When the last of a flow's 1,000 newest artifacts that run started; `None` if none of them runs.
-pub async fn last_deployment(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-) -> Result<Option<Timestamp>, Error> {
+pub async fn last_deployment(tenant: &mut Tenant<'_>, flow: &str) -> Result<Option<Timestamp>, Error> {
     const SELECT: &str = "
         SELECT MAX(r.started_at) FROM (
           SELECT fingerprint FROM flow_artifacts WHERE organization = $1 AND flow = $2
           ORDER BY created_at DESC, fingerprint LIMIT $3) f CROSS JOIN artifact_runs r
         WHERE r.organization = $1 AND r.fingerprint = f.fingerprint AND r.ended_at IS NULL";
-    Ok(fetch_scalar!(transaction, SELECT, organization, flow, MAX_DEPLOYED))
+    Ok(fetch_scalar!(tenant.tx, SELECT, tenant.name, flow, MAX_DEPLOYED))
 }
 
 /// The artifacts of a set that were attested or reported in a trail.
 pub async fn in_trail(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<BTreeSet<Fingerprint>, Error> {
@@ -252,7 +239,7 @@ pub async fn in_trail(
             "SELECT fingerprint FROM {table} WHERE trail = ? AND organization = ? AND fingerprint IN (?)"
         );
         let rows: Vec<(Fingerprint,)> =
-            fetch_for_all!(transaction, select, artifacts.iter().copied(), trail, organization);
+            fetch_for_all!(tenant.tx, select, artifacts.iter().copied(), trail, tenant.name);
         found.extend(rows.into_iter().map(|(artifact,)| artifact));
     }
     Ok(found)
@@ -260,15 +247,14 @@ pub async fn in_trail(
 
 /// A page of the artifacts whose origin is one of these repositories, newest first.
 pub async fn built_from(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     repositories: &[Uuid],
     page: Page,
 ) -> Result<Artifacts, Error> {
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         let mut query =
             sqlx::QueryBuilder::new("SELECT fingerprint, recorded_at FROM provenance WHERE organization = ");
-        query.push_bind(organization).push(" AND repository IN (");
+        query.push_bind(tenant.name).push(" AND repository IN (");
         let mut list = query.separated(", ");
         for repository in repositories {
             list.push_bind(repository);
@@ -281,8 +267,7 @@ pub async fn built_from(
 
 /// The flows that hold artifacts; with `flow`: only this one.
 pub async fn of_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     flow: Option<&str>,
 ) -> Result<AssertedFlows, Error> {
@@ -296,8 +281,8 @@ pub async fn of_artifacts(
         SELECT fingerprint, flow, trail, name, template_name FROM reported_artifacts
         WHERE organization = ? AND fingerprint IN (?) ORDER BY created_at, id";
     let keys = || artifacts.iter().copied();
-    let own: Vec<OwnRow> = fetch_for_all!(transaction, LATEST_ATTESTATIONS, keys(), organization);
-    let reported: Vec<ReportedRow> = fetch_for_all!(transaction, REPORTS, keys(), organization);
+    let own: Vec<OwnRow> = fetch_for_all!(tenant.tx, LATEST_ATTESTATIONS, keys(), tenant.name);
+    let reported: Vec<ReportedRow> = fetch_for_all!(tenant.tx, REPORTS, keys(), tenant.name);
     let mut held: BTreeMap<(Fingerprint, String), Recorded> = BTreeMap::new();
     for OwnRow { fingerprint, flow, attestation } in own {
         held.entry((fingerprint, flow)).or_default().attestations.push(attestation);
@@ -307,12 +292,12 @@ pub async fn of_artifacts(
     }
     held.retain(|(_, of), _| flow.is_none_or(|flow| flow == of));
     let ids = held.values().filter_map(Recorded::trail).collect();
-    let trails = trails_with_own_attestations(transaction, organization, &ids).await?;
+    let trails = trails_with_own_attestations(tenant, &ids).await?;
     let trail = |recorded: &Recorded| recorded.trail().and_then(|id| trails.get(&id));
     let current =
         held.iter().filter(|(_, recorded)| trail(recorded).is_none_or(|row| row.trail.template.is_none()));
     let current: BTreeSet<&str> = current.map(|((_, flow), _)| flow.as_str()).collect();
-    let templates = crate::trails::templates(transaction, organization, current).await?;
+    let templates = crate::trails::templates(tenant, current).await?;
     let mut flows = AssertedFlows::new();
     for ((artifact, flow), recorded) in held {
         let (id, trail) = (recorded.trail(), trail(&recorded));
@@ -341,8 +326,7 @@ pub async fn of_artifacts(
 
 /// Trails by identifier, with their attestations that attest no artifact.
 async fn trails_with_own_attestations(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     ids: &BTreeSet<Uuid>,
 ) -> Result<HashMap<Uuid, TrailRow>, Error> {
     const SELECT: &str = "
@@ -352,10 +336,10 @@ async fn trails_with_own_attestations(
                           WHERE x.organization = a.organization AND x.attestation = a.id)
           AND organization = ? AND trail IN (?) ORDER BY created_at, id";
     let select = format!("{COLUMNS} FROM trails t WHERE t.organization = ? AND t.id IN (?)");
-    let trails: Vec<TrailRow> = fetch_for_all!(transaction, select, ids.iter().copied(), organization);
+    let trails: Vec<TrailRow> = fetch_for_all!(tenant.tx, select, ids.iter().copied(), tenant.name);
     let mut by_id: HashMap<Uuid, _> = trails.into_iter().map(|row| (row.trail.id, row)).collect();
     let attestations: Vec<AttestationRow> =
-        fetch_for_all!(transaction, SELECT, ids.iter().copied(), organization);
+        fetch_for_all!(tenant.tx, SELECT, ids.iter().copied(), tenant.name);
     for row in attestations {
         if let Some(trail) = by_id.get_mut(&row.trail) {
             trail.latest.push(row.into());

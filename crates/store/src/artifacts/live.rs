@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::{Json, Micros, read_compliance};
 use crate::database::rows::{Bytes, Id, converted, rows};
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::reason::Reason;
 use model::{EmbeddedArtifact, Fingerprint, KnownRepository, Timestamp};
 use rules::compliance::Compliance;
@@ -78,11 +78,7 @@ impl LiveEnvironment {
 
 /// The open repositories with this name. Without one, those that have it as a later name; otherwise those that have it in
 /// another case, at a provider that ignores it.
-pub async fn repositories(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<Vec<Repository>, Error> {
+pub async fn repositories(tenant: &mut Tenant<'_>, name: &str) -> Result<Vec<Repository>, Error> {
     // The order is that of an index. In another one, PostgreSQL sorts all artifacts of the repository; without one, it
     // may scan the table, and expect the first match soon.
     macro_rules! select {
@@ -107,28 +103,24 @@ pub async fn repositories(
     let mut repositories: Vec<Repository> = Vec::new();
     for select in [NAMED, RENAMED] {
         if repositories.is_empty() {
-            repositories = fetch_all!(transaction, select, organization, name);
+            repositories = fetch_all!(tenant.tx, select, tenant.name, name);
         }
     }
     if repositories.is_empty() {
-        repositories = fetch_all!(transaction, IN_ANY_CASE, organization, name);
+        repositories = fetch_all!(tenant.tx, IN_ANY_CASE, tenant.name, name);
         repositories.retain(|repository| repository.known.ignores_case());
     }
     Ok(repositories)
 }
 
 /// The running artifacts of a repository, by environment and name.
-pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
-    repository: Uuid,
-) -> Result<Vec<LiveArtifact>, Error> {
+pub async fn list(tenant: &mut Tenant<'_>, repository: Uuid) -> Result<Vec<LiveArtifact>, Error> {
     // SQLite keeps the order of a CROSS JOIN (sqlite.org/optoverview.html, "Manual Control Of Query Plans").
     // PostgreSQL chooses its own, but evaluates a subquery with an offset for each row.
     macro_rules! rows_of {
         ($artifacts:literal, $condition:literal) => {
             rows!(
-                transaction,
+                tenant.tx,
                 "json_array(name, hex(id), snapshot, last_report_at, silent_after, compliant_until, last_evaluated_at,
                    absence), artifact, hex(fingerprint), started_at, compliance",
                 concat!(
@@ -147,11 +139,11 @@ pub async fn list(
                        AND e.organization = r.organization AND e.id = r.environment AND e.last_report_at IS NOT NULL AND ",
                     $condition
                 ),
-                |query| query.bind(organization).bind(repository)
+                |query| query.bind(tenant.name).bind(repository)
             )
         };
     }
-    let mut live: Vec<LiveArtifact> = if has_few_artifacts(transaction, organization, repository).await? {
+    let mut live: Vec<LiveArtifact> = if has_few_artifacts(tenant, repository).await? {
         rows_of!(
             "provenance p CROSS JOIN artifact_runs r",
             "p.organization = $1 AND p.repository = $2 AND r.fingerprint = p.fingerprint"
@@ -170,21 +162,17 @@ pub async fn list(
 
 /// Whether the repository has fewer artifacts than its organization runs. Counts in growing steps, so that the
 /// cost is bounded by the smaller number.
-async fn has_few_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
-    repository: Uuid,
-) -> Result<bool, Error> {
+async fn has_few_artifacts(tenant: &mut Tenant<'_>, repository: Uuid) -> Result<bool, Error> {
     const BUILT: &str = "
         SELECT COUNT(*) FROM (SELECT 1 FROM provenance WHERE organization = $1 AND repository = $2 LIMIT $3) AS b";
     const RUNNING: &str = "
         SELECT COUNT(*) FROM (SELECT 1 FROM artifact_runs WHERE organization = $1 AND ended_at IS NULL LIMIT $2) AS r";
     for limit in [1_000_i64, 10_000, 100_000] {
-        let built: i64 = fetch_scalar!(transaction, BUILT, organization, repository, limit);
+        let built: i64 = fetch_scalar!(tenant.tx, BUILT, tenant.name, repository, limit);
         if built < limit {
             return Ok(true);
         }
-        let running: i64 = fetch_scalar!(transaction, RUNNING, organization, limit);
+        let running: i64 = fetch_scalar!(tenant.tx, RUNNING, tenant.name, limit);
         if running < limit {
             return Ok(false);
         }
@@ -193,24 +181,19 @@ async fn has_few_artifacts(
 }
 
 /// The artifacts that were built from the repository.
-pub async fn of_repository(
-    transaction: &mut Transaction,
-    organization: &str,
-    repository: Uuid,
-) -> Result<Vec<Fingerprint>, Error> {
+pub async fn of_repository(tenant: &mut Tenant<'_>, repository: Uuid) -> Result<Vec<Fingerprint>, Error> {
     let rows: Vec<(Bytes,)> = rows!(
-        transaction,
+        tenant.tx,
         "hex(fingerprint)",
         "SELECT fingerprint FROM provenance WHERE organization = $1 AND repository = $2",
-        |query| query.bind(organization).bind(repository)
+        |query| query.bind(tenant.name).bind(repository)
     );
     Ok(rows.into_iter().map(|(Bytes(artifact),)| artifact).collect())
 }
 
 /// The artifacts of a set with the commits of this repository that they were built from, by fingerprint.
 pub async fn built(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     repository: Uuid,
     artifacts: BTreeSet<Fingerprint>,
 ) -> Result<Vec<EmbeddedArtifact>, Error> {
@@ -218,5 +201,5 @@ pub async fn built(
     const SELECT: &str = "
         SELECT fingerprint AS id, fingerprint, commit_sha, commit_url FROM provenance
         WHERE organization = ? AND repository IS NOT DISTINCT FROM ? AND fingerprint IN (?) ORDER BY fingerprint";
-    Ok(fetch_for_all!(transaction, SELECT, artifacts, organization, repository))
+    Ok(fetch_for_all!(tenant.tx, SELECT, artifacts, tenant.name, repository))
 }

@@ -14,7 +14,7 @@ use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_scalars};
 use crate::policies::verdicts::RunningRow;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 use rules::environment_status::{ReportedArtifact, RunningArtifact};
 
@@ -60,30 +60,25 @@ struct ReportedRow {
 }
 
 /// The image names of an artifact, the latest run's first. Names are cut to slightly more than a page shows.
-pub async fn image_names(
-    transaction: &mut Transaction,
-    organization: &str,
-    artifact: Fingerprint,
-) -> Result<AtMost<String>, Error> {
+pub async fn image_names(tenant: &mut Tenant<'_>, artifact: Fingerprint) -> Result<AtMost<String>, Error> {
     const SELECT: &str = "
         SELECT SUBSTR(r.name, 1, 1000) FROM environments e CROSS JOIN artifact_runs r
         WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
         GROUP BY r.name ORDER BY MAX(r.started_at) DESC, r.name LIMIT $3";
-    let rows = fetch_scalars!(transaction, SELECT, organization, artifact, one_more_than(MAX_ROWS));
+    let rows = fetch_scalars!(tenant.tx, SELECT, tenant.name, artifact, one_more_than(MAX_ROWS));
     Ok(AtMost::from_rows(MAX_ROWS, rows))
 }
 
 /// The artifact as it runs in each environment, by the environment's name.
 pub async fn running_in(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: Fingerprint,
 ) -> Result<BTreeMap<String, ReportedArtifact>, Error> {
     const SELECT: &str = "
         SELECT e.name AS environment, r.name, r.pods, r.namespaces
         FROM artifact_runs r JOIN environments e ON e.organization = r.organization AND e.id = r.environment
         WHERE r.organization = $1 AND r.fingerprint = $2 AND r.ended_at IS NULL";
-    let rows: Vec<ReportedRow> = fetch_all!(transaction, SELECT, organization, artifact);
+    let rows: Vec<ReportedRow> = fetch_all!(tenant.tx, SELECT, tenant.name, artifact);
     let running = |row: ReportedRow| {
         let ReportedRow { environment, name, pods, namespaces: Json(namespaces) } = row;
         (environment, ReportedArtifact { name, pods, namespaces })
@@ -93,8 +88,7 @@ pub async fn running_in(
 
 /// The environments in which an artifact runs, by name. If there are too many: those where it started last.
 pub async fn current_runs(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: Fingerprint,
 ) -> Result<AtMost<CurrentRun>, Error> {
     const SELECT: &str = "
@@ -110,7 +104,7 @@ pub async fn current_runs(
           AND e.last_report_at IS NOT NULL
         ORDER BY r.started_at DESC, e.id LIMIT $3";
     let rows: Vec<CurrentRun> =
-        fetch_all!(transaction, SELECT, organization, artifact, one_more_than(MAX_ENVIRONMENTS));
+        fetch_all!(tenant.tx, SELECT, tenant.name, artifact, one_more_than(MAX_ENVIRONMENTS));
     let mut runs = AtMost::from_rows(MAX_ENVIRONMENTS, rows);
     // Sorted here: the database's order depends on its locale.
     runs.listed.sort_by(|one, other| one.environment.name.cmp(&other.environment.name));
@@ -118,11 +112,7 @@ pub async fn current_runs(
 }
 
 /// The runs of an artifact that ended, latest end first.
-pub async fn past_runs(
-    transaction: &mut Transaction,
-    organization: &str,
-    artifact: Fingerprint,
-) -> Result<AtMost<PastRun>, Error> {
+pub async fn past_runs(tenant: &mut Tenant<'_>, artifact: Fingerprint) -> Result<AtMost<PastRun>, Error> {
     // A run that ended has a last snapshot. `ended_at IS NOT NULL` would make SQLite read all
     // ended runs of the environment.
     const SELECT: &str = "
@@ -132,6 +122,6 @@ pub async fn past_runs(
         WHERE e.organization = $1 AND r.organization = $1 AND r.environment = e.id AND r.fingerprint = $2
           AND r.last_snapshot IS NOT NULL
         ORDER BY r.ended_at DESC, r.started_at DESC, e.name LIMIT $3";
-    let rows = fetch_all!(transaction, SELECT, organization, artifact, one_more_than(MAX_ROWS));
+    let rows = fetch_all!(tenant.tx, SELECT, tenant.name, artifact, one_more_than(MAX_ROWS));
     Ok(AtMost::from_rows(MAX_ROWS, rows))
 }

@@ -1,13 +1,12 @@
 //! Stores the files that are attached to attestations.
 
 use crate::database::transaction::execute;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 
 /// Stores a file, once per organization and content. Stores it again if the retention removed it.
 pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     sha256: Fingerprint,
     content: &[u8],
     at: Timestamp,
@@ -15,6 +14,6 @@ pub async fn insert(
     const INSERT: &str = "
         INSERT INTO attachments (organization, sha256, content, created_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING";
-    execute!(transaction, INSERT, organization, sha256, content, at);
+    execute!(tenant.tx, INSERT, tenant.name, sha256, content, at);
     Ok(())
 }

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::{Json, json};
 use crate::database::transaction::{execute, fetch_for_all};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, GitCommit, ReportedArtifact, Timestamp};
 use rules::policy::authorship::{Authorship, MAX_NAMED, NamedAuthor, named};
 
@@ -25,8 +25,7 @@ struct AuthorRow {
 /// Records the author that an attestation names of its artifacts: of those that it attests, or with `report`, of the one that
 /// this report linked to it.
 pub(crate) async fn record_attested(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     attestation: Uuid,
     report: Option<Uuid>,
     commit: Option<&GitCommit>,
@@ -40,14 +39,13 @@ pub(crate) async fn record_attested(
                WHERE n.organization = x.organization AND n.fingerprint = x.fingerprint AND n.flow = a.flow) < $5
         ON CONFLICT (organization, fingerprint, flow, author) DO NOTHING";
     let Some(author) = hash(commit.and_then(named))? else { return Ok(()) };
-    execute!(transaction, INSERT, author, organization, attestation, report, max_named());
+    execute!(tenant.tx, INSERT, author, tenant.name, attestation, report, max_named());
     Ok(())
 }
 
 /// Records the author that the report of an artifact names.
 pub(crate) async fn record_reported(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     report: Uuid,
     sent: &ReportedArtifact,
 ) -> Result<(), Error> {
@@ -63,7 +61,7 @@ pub(crate) async fn record_reported(
     let names_commit = sent.git_commit.as_ref().is_some_and(|commit| !commit.as_str().trim().is_empty());
     let names = named(&sent.commit()).or_else(|| names_commit.then(Vec::new));
     let Some(author) = hash(names)? else { return Ok(()) };
-    execute!(transaction, INSERT, author, organization, report, max_named());
+    execute!(tenant.tx, INSERT, author, tenant.name, report, max_named());
     Ok(())
 }
 
@@ -79,8 +77,7 @@ fn hash(names: Option<Vec<String>>) -> Result<Option<Fingerprint>, Error> {
 
 /// The authors of artifacts, with what decides which one counts.
 pub(crate) async fn read(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<BTreeMap<Fingerprint, Authorship>, Error> {
     const HELD: &str = "
@@ -95,9 +92,9 @@ pub(crate) async fn read(
           LEFT JOIN reported_artifacts r ON r.organization = n.organization AND r.id = n.report AND n.attestation IS NULL
         WHERE n.organization = ? AND n.fingerprint IN (?)";
     let keys = || artifacts.iter().copied();
-    let held: Vec<(Fingerprint, String, Timestamp)> = fetch_for_all!(transaction, HELD, keys(), organization);
-    let owners: Vec<(Fingerprint, String)> = fetch_for_all!(transaction, OWNERS, keys(), organization);
-    let authors: Vec<AuthorRow> = fetch_for_all!(transaction, NAMED, keys(), organization);
+    let held: Vec<(Fingerprint, String, Timestamp)> = fetch_for_all!(tenant.tx, HELD, keys(), tenant.name);
+    let owners: Vec<(Fingerprint, String)> = fetch_for_all!(tenant.tx, OWNERS, keys(), tenant.name);
+    let authors: Vec<AuthorRow> = fetch_for_all!(tenant.tx, NAMED, keys(), tenant.name);
     let mut authorship: BTreeMap<Fingerprint, Authorship> = BTreeMap::new();
     for (artifact, flow, since) in held {
         authorship.entry(artifact).or_default().held.insert(flow, since);

@@ -9,7 +9,7 @@ use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::rows::Id;
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, FreeForm, JunitResult, SignedEvidence, Timestamp, TrailCommit};
 
 /// An attestation with all of its fields.
@@ -128,33 +128,27 @@ macro_rules! select_named {
 }
 
 /// One attestation of an organization.
-pub async fn get(
-    transaction: &mut Transaction,
-    organization: &str,
-    id: Uuid,
-) -> Result<Option<AttestationDetails>, Error> {
+pub async fn get(tenant: &mut Tenant<'_>, id: Uuid) -> Result<Option<AttestationDetails>, Error> {
     const SELECT: &str = select_details!("a.organization = $1 AND a.id = $2");
-    Ok(fetch_optional!(transaction, SELECT, organization, id))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, id))
 }
 
 /// The attestations of a name in a trail, newest first, at most 20: `unit`, or `app.unit` for the artifact `app` of the
 /// template.
 pub async fn named_in_trail(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
     name: &str,
 ) -> Result<Vec<AttestationDetails>, Error> {
     const SELECT: &str = select_named!("a.trail = $6 AND a.organization = $1");
     let (target, last) = name.split_once('.').unwrap_or_default();
-    Ok(fetch_all!(transaction, SELECT, organization, name, last, target, MAX_NAMED, trail))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, name, last, target, MAX_NAMED, trail))
 }
 
 /// The attestations of a name of an artifact in a flow, newest first, at most 20. `COALESCE` keeps SQLite from
 /// reading all attestations of the flow.
 pub async fn named_of_artifact(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     artifact: Fingerprint,
     name: &str,
@@ -164,31 +158,23 @@ pub async fn named_of_artifact(
          AND a.id IN (SELECT attestation FROM attested_artifacts WHERE organization = $1 AND fingerprint = $7)"
     );
     let (target, last) = name.split_once('.').unwrap_or_default();
-    Ok(fetch_all!(transaction, SELECT, organization, name, last, target, MAX_NAMED, flow, artifact))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, name, last, target, MAX_NAMED, flow, artifact))
 }
 
 /// The artifacts that an attestation is about.
-pub async fn artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
-    id: Uuid,
-) -> Result<AtMost<Fingerprint>, Error> {
+pub async fn artifacts(tenant: &mut Tenant<'_>, id: Uuid) -> Result<AtMost<Fingerprint>, Error> {
     const SELECT: &str = "
         SELECT fingerprint FROM attested_artifacts WHERE organization = $1 AND attestation = $2
         ORDER BY fingerprint LIMIT $3";
-    let rows = fetch_scalars!(transaction, SELECT, organization, id, one_more_than(MAX_ROWS));
+    let rows = fetch_scalars!(tenant.tx, SELECT, tenant.name, id, one_more_than(MAX_ROWS));
     Ok(AtMost::from_rows(MAX_ROWS, rows))
 }
 
 /// The content of the file that is attached to an attestation; `None` if there is none, or if it was removed.
-pub async fn attachment(
-    transaction: &mut Transaction,
-    organization: &str,
-    id: Uuid,
-) -> Result<Option<Vec<u8>>, Error> {
+pub async fn attachment(tenant: &mut Tenant<'_>, id: Uuid) -> Result<Option<Vec<u8>>, Error> {
     const SELECT: &str = "
         SELECT x.content FROM attestations a
           JOIN attachments x ON x.organization = a.organization AND x.sha256 = a.attachment
         WHERE a.organization = $1 AND a.id = $2";
-    Ok(fetch_optional_scalar!(transaction, SELECT, organization, id))
+    Ok(fetch_optional_scalar!(tenant.tx, SELECT, tenant.name, id))
 }

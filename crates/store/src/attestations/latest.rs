@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use sqlx::types::Uuid;
 
 use crate::database::transaction::{fetch_for_all, insert};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 
 /// An attestation or report of artifacts in a flow.
@@ -35,24 +35,22 @@ pub(crate) struct AttestedBy {
 /// When any of these artifacts was last attested or reported, in any flow. Later requests get later times, whatever the clocks
 /// of replicas, so that the times of an artifact have the order of recording.
 pub async fn last_time(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Option<Timestamp>, Error> {
     const LAST: &str = "SELECT modified_at FROM flow_artifacts WHERE organization = ? AND fingerprint IN (?)";
-    let times: Vec<(Timestamp,)> = fetch_for_all!(transaction, LAST, artifacts.iter().copied(), organization);
+    let times: Vec<(Timestamp,)> = fetch_for_all!(tenant.tx, LAST, artifacts.iter().copied(), tenant.name);
     Ok(times.into_iter().map(|(at,)| at).max())
 }
 
 /// Makes an attestation the latest of its artifacts, unless a later one has its flow and name.
 pub(crate) async fn record(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     by: &AttestedBy,
 ) -> Result<(), Error> {
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at,
                                           is_compliant, kind, trail) ",
         " ON CONFLICT (organization, fingerprint, flow, name) DO UPDATE
@@ -62,7 +60,7 @@ pub(crate) async fn record(
               > (latest_attestations.created_at, latest_attestations.attestation)",
         artifacts,
         |values, artifact| {
-            values.push_bind(organization).push_bind(artifact.bytes().as_slice());
+            values.push_bind(tenant.name).push_bind(artifact.bytes().as_slice());
             values
                 .push_bind(by.flow.as_str())
                 .push_bind(by.name.as_str())
@@ -77,13 +75,12 @@ pub(crate) async fn record(
 /// Adds artifacts to a flow; those that it has keep the time of their addition. A report without a trail does not replace
 /// one with a trail, whose compliance counts.
 pub(crate) async fn add_to_flow(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     by: AddedBy<'_>,
 ) -> Result<(), Error> {
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO flow_artifacts (organization, flow, fingerprint, created_at, modified_at, trail, report) ",
         " ON CONFLICT (organization, flow, fingerprint) DO UPDATE
           SET modified_at = excluded.modified_at, trail = COALESCE(excluded.trail, flow_artifacts.trail),
@@ -93,7 +90,7 @@ pub(crate) async fn add_to_flow(
                          THEN flow_artifacts.report ELSE COALESCE(excluded.report, flow_artifacts.report) END",
         artifacts,
         |values, artifact| {
-            values.push_bind(organization).push_bind(by.flow).push_bind(artifact.bytes().as_slice());
+            values.push_bind(tenant.name).push_bind(by.flow).push_bind(artifact.bytes().as_slice());
             values.push_bind(by.at.micros()).push_bind(by.at.micros());
             values.push_bind(by.trail).push_bind(by.report);
         }

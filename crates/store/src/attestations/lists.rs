@@ -8,7 +8,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, fetch_scalar};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, GitCommit, JunitResult, SignedEvidence, Timestamp};
 
 /// An attestation in a list.
@@ -58,8 +58,7 @@ struct SignedRow {
 
 /// The signed evidence for artifacts by flow and name.
 pub async fn signed(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<SignedAttestation>, Error> {
     const SELECT: &str = "
@@ -67,7 +66,7 @@ pub async fn signed(
         FROM latest_attestations l
           JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
         WHERE a.signed_evidence IS NOT NULL AND l.organization = ? AND l.fingerprint IN (?)";
-    let rows: Vec<SignedRow> = fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization);
+    let rows: Vec<SignedRow> = fetch_for_all!(tenant.tx, SELECT, artifacts.iter().copied(), tenant.name);
     let signed = |SignedRow { flow, name, kind, signed_evidence: Json(evidence) }| SignedAttestation {
         flow_name: flow,
         attestation_name: name,
@@ -101,8 +100,7 @@ macro_rules! select_summaries {
 
 /// The attestations of an artifact, newest first.
 pub async fn of_artifact(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: Fingerprint,
 ) -> Result<AtMost<AttestationSummary>, Error> {
     const SELECT: &str = select_summaries!(
@@ -110,8 +108,8 @@ pub async fn of_artifact(
          ORDER BY a.created_at DESC, a.id DESC LIMIT $2"
     );
     let rows =
-        fetch_all!(transaction, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, artifact);
-    complete(transaction, organization, rows).await
+        fetch_all!(tenant.tx, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), tenant.name, artifact);
+    complete(tenant, rows).await
 }
 
 #[derive(sqlx::FromRow)]
@@ -126,8 +124,7 @@ struct ResultsRow {
 /// The tests of artifacts by the name of the attestation: the latest ones of all flows together. Artifacts without tests are
 /// absent.
 pub async fn tests(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<HashMap<Fingerprint, BTreeMap<String, JunitResult>>, Error> {
     const SELECT: &str = "
@@ -136,12 +133,12 @@ pub async fn tests(
           JOIN attestations a ON a.organization = l.organization AND a.id = l.attestation
         WHERE l.kind = 'junit' AND l.organization = ? AND l.fingerprint IN (?)";
     let keys = artifacts.iter().copied();
-    let rows: Vec<ResultsRow> = fetch_for_all!(transaction, SELECT, keys, MAX_INLINE_RESULTS, organization);
+    let rows: Vec<ResultsRow> = fetch_for_all!(tenant.tx, SELECT, keys, MAX_INLINE_RESULTS, tenant.name);
     let mut tests: HashMap<Fingerprint, BTreeMap<String, JunitResult>> = HashMap::new();
     for ResultsRow { fingerprint, name, id, results } in rows {
         let results = match results {
             Some(Json(results)) => JunitResult::sum(&results.unwrap_or_default()),
-            None => long_results(transaction, organization, id).await?,
+            None => long_results(tenant, id).await?,
         };
         tests.entry(fingerprint).or_default().entry(name).or_default().add(&results);
     }
@@ -151,8 +148,7 @@ pub async fn tests(
 /// The commit of the first attestation of an artifact that names one. A commit with a hash is serialized with the hash
 /// first.
 pub async fn first_commit(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: Fingerprint,
 ) -> Result<Option<GitCommit>, Error> {
     const SELECT: &str = "
@@ -160,45 +156,35 @@ pub async fn first_commit(
         FROM attested_artifacts x JOIN attestations a ON a.organization = x.organization AND a.id = x.attestation
         WHERE x.organization = $1 AND x.fingerprint = $2 AND a.git_commit_info LIKE '{\"sha1\":\"%'
         ORDER BY a.created_at, a.id LIMIT 1";
-    let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(transaction, SELECT, organization, artifact);
+    let commit: Option<Json<GitCommit>> = fetch_optional_scalar!(tenant.tx, SELECT, tenant.name, artifact);
     Ok(commit.map(|Json(commit)| commit))
 }
 
 /// The attestations of a trail, current before superseded, newest first.
-pub async fn of_trail(
-    transaction: &mut Transaction,
-    organization: &str,
-    trail: Uuid,
-) -> Result<AtMost<AttestationSummary>, Error> {
+pub async fn of_trail(tenant: &mut Tenant<'_>, trail: Uuid) -> Result<AtMost<AttestationSummary>, Error> {
     const SELECT: &str = select_summaries!(
         "a.trail = $4
          ORDER BY CASE WHEN a.superseded_by IS NULL THEN 0 ELSE 1 END, a.created_at DESC, a.id DESC
          LIMIT $2"
     );
-    let rows =
-        fetch_all!(transaction, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), organization, trail);
-    complete(transaction, organization, rows).await
+    let rows = fetch_all!(tenant.tx, SELECT, MAX_INLINE_RESULTS, one_more_than(MAX_ROWS), tenant.name, trail);
+    complete(tenant, rows).await
 }
 
 /// Reads the long results one at a time.
 async fn complete(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     rows: Vec<AttestationSummary>,
 ) -> Result<AtMost<AttestationSummary>, Error> {
     let mut summaries = AtMost::from_rows(MAX_ROWS, rows);
     for attested in summaries.listed.iter_mut().filter(|attested| attested.has_long_results) {
-        attested.results = long_results(transaction, organization, attested.id).await?;
+        attested.results = long_results(tenant, attested.id).await?;
     }
     Ok(summaries)
 }
 
-async fn long_results(
-    transaction: &mut Transaction,
-    organization: &str,
-    attestation: Uuid,
-) -> Result<JunitResult, Error> {
+async fn long_results(tenant: &mut Tenant<'_>, attestation: Uuid) -> Result<JunitResult, Error> {
     const RESULTS: &str = "SELECT results FROM attestations WHERE organization = $1 AND id = $2";
-    let results: Json<Option<_>> = fetch_scalar!(transaction, RESULTS, organization, attestation);
+    let results: Json<Option<_>> = fetch_scalar!(tenant.tx, RESULTS, tenant.name, attestation);
     Ok(results.into())
 }

@@ -22,7 +22,7 @@ use crate::database::transaction::{
 use crate::provenance::{ArtifactOrigin, OriginEffect};
 use crate::repositories::{RecordError, RepositorySource};
 use crate::trails::writes::StoredTrail;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{
     AnyJson, AttestationFields, Fingerprint, FreeForm, GitCommit, JunitResult, Page, RepositoryInfo,
@@ -35,7 +35,6 @@ const SCHEMA_VERSION: i64 = 1;
 
 #[derive(Debug)]
 pub struct NewAttestation<'a> {
-    pub organization: &'a str,
     /// The flow, created with its first trail.
     pub flow: &'a str,
     /// The trail, created with its first attestation.
@@ -68,8 +67,8 @@ pub struct NewAttestation<'a> {
 
 impl<'a> NewAttestation<'a> {
     fn reporter(&self) -> RepositorySource<'a> {
-        let Self { organization, flow, reported_by, owned, .. } = *self;
-        RepositorySource { organization, flow, reported_by, owned }
+        let Self { flow, reported_by, owned, .. } = *self;
+        RepositorySource { flow, reported_by, owned }
     }
 }
 
@@ -193,7 +192,7 @@ struct Record {
 /// Locks the trail, creating it and its flow if necessary. No other attestation can lock it until the
 /// transaction ends: the order of the times is the order of recording.
 pub async fn lock_trail(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: &NewAttestation<'_>,
     now: Timestamp,
 ) -> Result<StoredTrail, Error> {
@@ -203,27 +202,26 @@ pub async fn lock_trail(
         VALUES ($1, $2, $3, $4, $5, $5, $6, $7)
         ON CONFLICT (organization, flow, name) DO UPDATE SET last_modified_at = trails.last_modified_at
         RETURNING id, last_modified_at";
-    crate::flows::create(transaction, new.organization, new.flow, new.token, now).await?;
-    let (id, NewAttestation { organization, flow, trail, reported_by, token, .. }) = (crate::new_id(), new);
+    crate::flows::create(tenant, new.flow, new.token, now).await?;
+    let (id, NewAttestation { flow, trail, reported_by, token, .. }) = (crate::new_id(), new);
     let locked: StoredTrail =
-        fetch_one!(transaction, TRAIL, id, organization, flow, trail, now, reported_by, token);
+        fetch_one!(tenant.tx, TRAIL, id, tenant.name, flow, trail, now, reported_by, token);
     if locked.id == id {
-        transaction.log().revision(organization, Kind::Trail, id, now);
+        tenant.tx.log().revision(tenant.name, Kind::Trail, id, now);
     }
     Ok(locked)
 }
 
 /// When the last attestation of the flow, or of any of the artifacts, was received.
 pub async fn last_time(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: &NewAttestation<'_>,
 ) -> Result<Option<Timestamp>, Error> {
     const LAST: &str = "
         SELECT created_at FROM attestations WHERE organization = $1 AND flow = $2
         ORDER BY created_at DESC, id DESC LIMIT 1";
-    let of_flow: Option<Timestamp> = fetch_optional_scalar!(transaction, LAST, new.organization, new.flow);
-    let of_artifacts =
-        crate::attestations::latest::last_time(transaction, new.organization, new.artifacts).await?;
+    let of_flow: Option<Timestamp> = fetch_optional_scalar!(tenant.tx, LAST, tenant.name, new.flow);
+    let of_artifacts = crate::attestations::latest::last_time(tenant, new.artifacts).await?;
     Ok(of_flow.max(of_artifacts))
 }
 
@@ -233,32 +231,23 @@ pub async fn last_time(
 ///
 /// Returns [`RecordError`] if its repository is ambiguous or closed, or if the database fails.
 pub async fn insert(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: &NewAttestation<'_>,
     trail: StoredTrail,
     at: Timestamp,
 ) -> Result<OriginEffect, RecordError> {
     let repository = match new.repository {
-        Some(named) => {
-            Some((named, crate::repositories::record(transaction, new.reporter(), named, at).await?))
-        }
+        Some(named) => Some((named, crate::repositories::record(tenant, new.reporter(), named, at).await?)),
         None => None,
     };
     let content = Content::new(new)?;
-    let superseded = latest(
-        transaction,
-        new.organization,
-        trail.id,
-        new.fields.attestation_name.as_str(),
-        &content.targets,
-    )
-    .await?;
+    let superseded = latest(tenant, trail.id, new.fields.attestation_name.as_str(), &content.targets).await?;
     let id = crate::new_id();
     let repository_id = repository.as_ref().map(|(_, repository)| repository.id);
     let record = Record { id, trail: trail.id, repository: repository_id, overrides: superseded, at };
-    insert_record(transaction, new, content, record).await?;
-    update_trail(transaction, new.organization, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
-    link(transaction, new, id, trail.id).await?;
+    insert_record(tenant, new, content, record).await?;
+    update_trail(tenant, trail.id, new.fields.git_commit_info.as_ref(), at).await?;
+    link(tenant, new, id, trail.id).await?;
     let attested = AttestedBy {
         id,
         flow: new.flow.to_owned(),
@@ -268,12 +257,12 @@ pub async fn insert(
         is_compliant: new.passes == Some(true),
         created_at: at,
     };
-    crate::attestations::latest::record(transaction, new.organization, new.artifacts, &attested).await?;
+    crate::attestations::latest::record(tenant, new.artifacts, &attested).await?;
     let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };
-    crate::attestations::latest::add_to_flow(transaction, new.organization, new.artifacts, added).await?;
+    crate::attestations::latest::add_to_flow(tenant, new.artifacts, added).await?;
     let commit = new.fields.git_commit_info.as_ref();
-    crate::attestations::authors::record_attested(transaction, new.organization, id, None, commit).await?;
-    transaction.log().row(new.organization, Kind::Attestation, id);
+    crate::attestations::authors::record_attested(tenant, id, None, commit).await?;
+    tenant.tx.log().row(tenant.name, Kind::Attestation, id);
     let Some((named, repository)) = repository else { return Ok(OriginEffect::default()) };
     let origin = ArtifactOrigin {
         reporter: new.reporter(),
@@ -284,13 +273,12 @@ pub async fn insert(
         report: None,
         at,
     };
-    Ok(crate::provenance::record(transaction, repository, origin, new.artifacts).await?)
+    Ok(crate::provenance::record(tenant, repository, origin, new.artifacts).await?)
 }
 
 /// Updates a trail after a request, and its commit if the request has one.
 pub(crate) async fn update_trail(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
     commit: Option<&GitCommit>,
     at: Timestamp,
@@ -299,20 +287,19 @@ pub(crate) async fn update_trail(
     const COMMIT: &str = "
         UPDATE trails SET git_commit_info = $1
         WHERE organization = $2 AND id = $3 AND git_commit_info IS DISTINCT FROM $1";
-    execute!(transaction, TOUCH, at, organization, trail);
+    execute!(tenant.tx, TOUCH, at, tenant.name, trail);
     let Some(commit) = commit else { return Ok(()) };
     let commit = json(commit)?;
-    let changed = execute!(transaction, COMMIT, commit, organization, trail);
+    let changed = execute!(tenant.tx, COMMIT, commit, tenant.name, trail);
     if changed > 0 {
-        transaction.log().revision(organization, Kind::Trail, trail, at);
+        tenant.tx.log().revision(tenant.name, Kind::Trail, trail, at);
     }
     Ok(())
 }
 
 /// The current attestation with this name and these targets.
 async fn latest(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
     name: &str,
     targets: &str,
@@ -320,7 +307,7 @@ async fn latest(
     const LATEST: &str = "
         SELECT id FROM attestations
         WHERE organization = $1 AND trail = $2 AND superseded_by IS NULL AND name = $3 AND targets = $4";
-    Ok(fetch_optional_scalar!(transaction, LATEST, organization, trail, name, targets))
+    Ok(fetch_optional_scalar!(tenant.tx, LATEST, tenant.name, trail, name, targets))
 }
 
 /// Time after which an equal attestation is a new one.
@@ -329,7 +316,7 @@ const MAX_REPETITION: Duration = Duration::from_hours(1);
 /// Whether an attestation equals the newest one of its trail, name and artifacts, of the same token within an hour, and would
 /// change no verdict.
 pub async fn is_repeated(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: &NewAttestation<'_>,
     trail: Uuid,
     now: Timestamp,
@@ -363,27 +350,27 @@ pub async fn is_repeated(
                            WHERE f.organization = $1 AND f.flow = $3 AND f.fingerprint = x.fingerprint
                              AND f.trail = x.trail) AS is_newest
         FROM attested_artifacts x WHERE x.organization = $1 AND x.attestation = $2";
-    let (organization, name) = (new.organization, new.fields.attestation_name.as_str());
+    let name = new.fields.attestation_name.as_str();
     let content = Content::new(new)?;
     let newest = match new.artifacts.first() {
-        None => latest(transaction, organization, trail, name, &content.targets).await?,
-        Some(first) => fetch_optional_scalar!(transaction, OF_ARTIFACT, organization, new.flow, name, *first),
+        None => latest(tenant, trail, name, &content.targets).await?,
+        Some(first) => fetch_optional_scalar!(tenant.tx, OF_ARTIFACT, tenant.name, new.flow, name, *first),
     };
     let Some(newest) = newest else { return Ok(false) };
     let (since, until) = (now.earlier(MAX_REPETITION), now.later(MAX_REPETITION));
     let stored: Option<Content> =
-        fetch_optional!(transaction, CONTENT, organization, newest, trail, since, until);
+        fetch_optional!(tenant.tx, CONTENT, tenant.name, newest, trail, since, until);
     if stored.is_none_or(|stored| stored != content) {
         return Ok(false);
     }
     let artifacts: Vec<(Fingerprint, bool)> =
-        fetch_all!(transaction, ARTIFACTS, organization, newest, new.flow, name);
+        fetch_all!(tenant.tx, ARTIFACTS, tenant.name, newest, new.flow, name);
     Ok(artifacts.len() == new.artifacts.len()
         && artifacts.iter().all(|(artifact, is_newest)| *is_newest && new.artifacts.contains(artifact)))
 }
 
 async fn insert_record(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     new: &NewAttestation<'_>,
     content: Content,
     record: Record,
@@ -398,9 +385,8 @@ async fn insert_record(
                 $23, $24, $25, $26)";
     const SUPERSEDE: &str = "UPDATE attestations SET superseded_by = $1 WHERE organization = $2 AND id = $3";
     let name = new.fields.attestation_name.as_str();
-    on!(transaction, |connection| {
-        let insert =
-            sqlx::query(INSERT).bind(record.id).bind(new.organization).bind(new.flow).bind(record.trail);
+    on!(tenant.tx, |connection| {
+        let insert = sqlx::query(INSERT).bind(record.id).bind(tenant.name).bind(new.flow).bind(record.trail);
         let insert = insert.bind(name).bind(content.kind).bind(content.targets).bind(record.at.micros());
         let insert = insert.bind(content.reported_by).bind(SCHEMA_VERSION);
         let insert = insert.bind(content.is_compliant).bind(content.has_verdict).bind(content.results);
@@ -413,24 +399,19 @@ async fn insert_record(
         insert.execute(connection).await?;
     });
     if let Some(superseded) = record.overrides {
-        execute!(transaction, SUPERSEDE, record.id, new.organization, superseded);
+        execute!(tenant.tx, SUPERSEDE, record.id, tenant.name, superseded);
     }
     Ok(())
 }
 
-async fn link(
-    transaction: &mut Transaction,
-    new: &NewAttestation<'_>,
-    id: Uuid,
-    trail: Uuid,
-) -> Result<(), Error> {
+async fn link(tenant: &mut Tenant<'_>, new: &NewAttestation<'_>, id: Uuid, trail: Uuid) -> Result<(), Error> {
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO attested_artifacts (organization, fingerprint, attestation, trail) ",
         "",
         new.artifacts,
         |values, artifact| {
-            values.push_bind(new.organization).push_bind(artifact.bytes().as_slice());
+            values.push_bind(tenant.name).push_bind(artifact.bytes().as_slice());
             values.push_bind(id).push_bind(trail);
         }
     );
@@ -438,23 +419,17 @@ async fn link(
 }
 
 /// The number of a flow's attestations.
-pub async fn count(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    span: TimeRange,
-) -> Result<u64, Error> {
+pub async fn count(tenant: &mut Tenant<'_>, flow: &str, span: TimeRange) -> Result<u64, Error> {
     const COUNT: &str = "
         SELECT COUNT(*) FROM attestations
         WHERE organization = $1 AND flow = $2 AND created_at >= $3 AND created_at < $4";
-    let total: i64 = fetch_scalar!(transaction, COUNT, organization, flow, span.from, span.until);
+    let total: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name, flow, span.from, span.until);
     Ok(total.unsigned_abs())
 }
 
 /// A page of a flow's attestations, newest first.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &str,
     span: TimeRange,
     page: Page,
@@ -473,8 +448,8 @@ pub async fn list(
         WHERE a.organization = $1 AND a.flow = $2 AND a.created_at >= $3 AND a.created_at < $4
         ORDER BY a.created_at DESC, a.id DESC LIMIT $5 OFFSET $6"
     );
-    let rows: Vec<ListedAttestation> = on!(transaction, |connection| {
-        let select = sqlx::query(SELECT).bind(organization).bind(flow).bind(span.from).bind(span.until);
+    let rows: Vec<ListedAttestation> = on!(tenant.tx, |connection| {
+        let select = sqlx::query(SELECT).bind(tenant.name).bind(flow).bind(span.from).bind(span.until);
         let select = select.bind(page.size()).bind(page.offset());
         PageBudget::of_page().read(select.fetch(connection)).await?
     });

@@ -21,7 +21,7 @@ impl Reconciliation<'_> {
         const USED: &str = "SELECT COUNT(*) FROM actions WHERE organization = $1 AND number = $2";
         let mut declared: BTreeMap<i64, &Action> =
             actions.iter().map(|action| (action.number, action)).collect();
-        for open in crate::notifications::actions::list(self.transaction, self.organization, None).await? {
+        for open in crate::notifications::actions::list(&mut self.tenant, None).await? {
             let Some(action) = declared.remove(&open.number) else {
                 self.close_action(open.number).await?;
                 self.targets(open.number, &open.targets, &[]).await?;
@@ -38,7 +38,7 @@ impl Reconciliation<'_> {
             }
         }
         for action in declared.into_values() {
-            let used: i64 = fetch_scalar!(self.transaction, USED, self.organization, action.number);
+            let used: i64 = fetch_scalar!(self.tenant.tx, USED, self.tenant.name, action.number);
             if used > 0 {
                 let subject = format!("action {}", action.number);
                 return Err(self.number_conflict(&subject, "was removed from the file before"));
@@ -52,7 +52,7 @@ impl Reconciliation<'_> {
     async fn close_action(&mut self, number: i64) -> Result<(), Error> {
         const CLOSE: &str = "
             UPDATE actions SET closed_at = $1 WHERE organization = $2 AND number = $3 AND closed_at IS NULL";
-        execute!(self.transaction, CLOSE, self.now, self.organization, number);
+        execute!(self.tenant.tx, CLOSE, self.now, self.tenant.name, number);
         Ok(())
     }
 
@@ -61,10 +61,10 @@ impl Reconciliation<'_> {
             INSERT INTO actions (id, organization, number, name, environments, triggers, created_at, modified_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
         execute!(
-            self.transaction,
+            self.tenant.tx,
             INSERT,
             crate::new_id(),
-            self.organization,
+            self.tenant.name,
             action.number,
             action.name.as_str(),
             json(&action.environments)?,
@@ -108,18 +108,17 @@ impl Reconciliation<'_> {
             is_changed = true;
             if let Some(target) = target {
                 let address = json(&target.address)?;
-                execute!(self.transaction, UPDATE, address, self.organization, action, name);
+                execute!(self.tenant.tx, UPDATE, address, self.tenant.name, action, name);
             } else {
-                let id: Uuid =
-                    fetch_scalar!(self.transaction, CLOSE, self.now, self.organization, action, name);
-                execute!(self.transaction, DROP, self.now, self.organization, id);
+                let id: Uuid = fetch_scalar!(self.tenant.tx, CLOSE, self.now, self.tenant.name, action, name);
+                execute!(self.tenant.tx, DROP, self.now, self.tenant.name, id);
             }
         }
         is_changed |= !declared.is_empty();
         for Target { name, kind, address, .. } in declared.into_values() {
             let (id, address) = (crate::new_id(), json(address)?);
-            let (organization, name) = (self.organization, name.as_str());
-            execute!(self.transaction, INSERT, id, organization, action, name, kind, address, self.now);
+            let (organization, name) = (self.tenant.name, name.as_str());
+            execute!(self.tenant.tx, INSERT, id, organization, action, name, kind, address, self.now);
         }
         Ok(is_changed)
     }

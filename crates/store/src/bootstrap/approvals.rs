@@ -53,7 +53,7 @@ impl Reconciliation<'_> {
         const SELECT: &str = "
             SELECT id, flow, number, target, environment, state, content, created_at, modified_at FROM approvals
             WHERE organization = $1 AND closed_at IS NULL AND created_by IS NULL";
-        let open: Vec<OpenApproval> = fetch_all!(self.transaction, SELECT, self.organization);
+        let open: Vec<OpenApproval> = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         let declared = flows.iter().flat_map(|flow| {
             flow.approvals
                 .iter()
@@ -83,8 +83,7 @@ impl Reconciliation<'_> {
                     // Later than the state before, whose replica may have a clock that is ahead.
                     let modified_at = self.now.after(Some(open.modified_at));
                     crate::approvals::insert(
-                        self.transaction,
-                        self.organization,
+                        &mut self.tenant,
                         flow,
                         &approval,
                         None,
@@ -98,24 +97,13 @@ impl Reconciliation<'_> {
         }
         for ((flow, number), approval) in declared {
             let label = label(flow, number);
-            if let Some(before) =
-                crate::approvals::get(self.transaction, self.organization, flow, number).await?
-            {
+            if let Some(before) = crate::approvals::get(&mut self.tenant, flow, number).await? {
                 let is_removed = before.created_by.is_none();
                 let reason =
                     if is_removed { "was removed from the file before" } else { "was made by a token" };
                 return Err(self.number_conflict(&label, reason));
             }
-            crate::approvals::insert(
-                self.transaction,
-                self.organization,
-                flow,
-                &approval,
-                None,
-                self.now,
-                self.now,
-            )
-            .await?;
+            crate::approvals::insert(&mut self.tenant, flow, &approval, None, self.now, self.now).await?;
             self.record(describe(&label, &approval));
         }
         if self.journal.changes.len() > changes {

@@ -60,9 +60,9 @@ impl Reconciliation<'_> {
                    OR forbids_exclusion)";
         self.limits(environments).await?;
         self.exclusion(environments).await?;
-        execute!(self.transaction, RESET, self.organization);
+        execute!(self.tenant.tx, RESET, self.tenant.name);
         insert!(
-            self.transaction,
+            self.tenant.tx,
             "INSERT INTO environments
                  (id, organization, name, created_at, silent_after, min_artifacts, max_drop_percent, forbids_exclusion,
                   is_declared, snapshot) ",
@@ -74,7 +74,7 @@ impl Reconciliation<'_> {
             environments,
             |values, environment| {
                 let Environment { name, silent_after, min_artifacts, max_drop, forbid_exclusion, .. } = environment;
-                values.push_bind(crate::new_id()).push_bind(self.organization).push_bind(name.as_str());
+                values.push_bind(crate::new_id()).push_bind(self.tenant.name).push_bind(name.as_str());
                 values.push_bind(self.now).push_bind(*silent_after);
                 values.push_bind(min_artifacts.map(i64::from)).push_bind(max_drop.map(i64::from));
                 values.push_bind(*forbid_exclusion).push_bind(true).push_bind(0_i64);
@@ -90,7 +90,7 @@ impl Reconciliation<'_> {
             WHERE organization = $1 AND (min_artifacts IS NOT NULL OR max_drop_percent IS NOT NULL)";
         const UPDATE: &str =
             "UPDATE environments SET reference_artifacts = NULL WHERE organization = ? AND name IN (?)";
-        let rows: Vec<ArtifactLimitsRow> = fetch_all!(self.transaction, SELECT, self.organization);
+        let rows: Vec<ArtifactLimitsRow> = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         let current: BTreeMap<&str, ArtifactLimits> =
             rows.iter().map(|row| (row.name.as_str(), row.limits)).collect();
         let declared = environments.iter().map(|Environment { name, min_artifacts, max_drop, .. }| {
@@ -113,14 +113,14 @@ impl Reconciliation<'_> {
                 restarted.push(name);
             }
         }
-        for_all!(self.transaction, UPDATE, restarted, self.organization);
+        for_all!(self.tenant.tx, UPDATE, restarted, self.tenant.name);
         Ok(())
     }
 
     /// Records which environments forbid or permit excluded pods from now on.
     async fn exclusion(&mut self, environments: &[Environment]) -> Result<(), Error> {
         const SELECT: &str = "SELECT name FROM environments WHERE organization = $1 AND forbids_exclusion";
-        let before: Vec<String> = fetch_scalars!(self.transaction, SELECT, self.organization);
+        let before: Vec<String> = fetch_scalars!(self.tenant.tx, SELECT, self.tenant.name);
         let before: BTreeSet<_> = before.into_iter().collect();
         let forbidding = environments.iter().filter(|environment| environment.forbid_exclusion);
         let after: BTreeSet<_> = forbidding.map(|environment| environment.name.as_str().to_owned()).collect();
@@ -156,7 +156,7 @@ impl Reconciliation<'_> {
         });
         let declared: BTreeMap<(String, Fingerprint), AllowanceContent> =
             declared.collect::<Result<_, Error>>()?;
-        let open: Vec<OpenAllowance> = fetch_all!(self.transaction, SELECT, self.organization);
+        let open: Vec<OpenAllowance> = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         let open = open.into_iter().map(|OpenAllowance { id, environment, fingerprint, entry }| {
             (id, (environment, fingerprint), entry)
         });
@@ -172,10 +172,10 @@ impl Reconciliation<'_> {
             let subject = entry.subject(artifact);
             let AllowanceContent { pattern, reason, author, expires_at, is_declared } = entry;
             execute!(
-                self.transaction,
+                self.tenant.tx,
                 INSERT,
                 crate::new_id(),
-                self.organization,
+                self.tenant.name,
                 &environment,
                 artifact,
                 &reason,

@@ -20,12 +20,12 @@ impl Reconciliation<'_> {
             INSERT INTO flows (organization, name, created_at, is_declared) VALUES ($1, $2, $3, $4)
             ON CONFLICT (organization, name) DO UPDATE SET is_declared = excluded.is_declared";
         // Tags and templates of other flows come from operations and stay.
-        let before: Vec<String> = fetch_scalars!(self.transaction, DECLARED, self.organization);
+        let before: Vec<String> = fetch_scalars!(self.tenant.tx, DECLARED, self.tenant.name);
         let names = flows.iter().map(|flow| flow.name.as_str().to_owned());
         let owned: BTreeSet<String> = names.chain(before).collect();
-        execute!(self.transaction, UNDECLARE, self.organization);
+        execute!(self.tenant.tx, UNDECLARE, self.tenant.name);
         for flow in flows {
-            execute!(self.transaction, FLOW, self.organization, flow.name.as_str(), self.now, true);
+            execute!(self.tenant.tx, FLOW, self.tenant.name, flow.name.as_str(), self.now, true);
         }
         self.ownerships(flows).await?;
         let changes = self.journal.changes.len();
@@ -50,7 +50,7 @@ impl Reconciliation<'_> {
                 declared.insert(name.as_str().to_owned(), json(&ownership)?);
             }
         }
-        let open = fetch_all!(self.transaction, SELECT, self.organization);
+        let open = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         let Difference { closed, inserted } = Difference::new(open, declared);
         self.close("flow_ownerships", closed.iter().map(|(id, ..)| *id).collect()).await?;
         for (_, flow, _) in closed.iter().filter(|(_, flow, _)| !inserted.contains_key(flow)) {
@@ -58,7 +58,7 @@ impl Reconciliation<'_> {
         }
         for (flow, content) in inserted {
             let id = crate::new_id();
-            execute!(self.transaction, INSERT, id, self.organization, &flow, &content, self.now);
+            execute!(self.tenant.tx, INSERT, id, self.tenant.name, &flow, &content, self.now);
             self.record(format!("the flow {flow} owns {content}"));
         }
         Ok(())
@@ -70,8 +70,7 @@ impl Reconciliation<'_> {
         const INSERT: &str = "
             INSERT INTO flow_tags (id, organization, flow, tag, tag_value, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)";
-        let open: Vec<(Uuid, String, String, String)> =
-            fetch_all!(self.transaction, SELECT, self.organization);
+        let open: Vec<(Uuid, String, String, String)> = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         let open = open.into_iter().filter(|(_, flow, ..)| owned.contains(flow));
         let open = open.map(|(id, flow, tag, value)| (id, (flow, tag), value));
         let declared = flows.iter().flat_map(|flow| {
@@ -84,7 +83,7 @@ impl Reconciliation<'_> {
         }
         for ((flow, tag), value) in inserted {
             let id = crate::new_id();
-            execute!(self.transaction, INSERT, id, self.organization, &flow, &tag, &value, self.now);
+            execute!(self.tenant.tx, INSERT, id, self.tenant.name, &flow, &tag, &value, self.now);
             self.record(format!("the tag {tag}={value} of the flow {flow} was added"));
         }
         Ok(())
@@ -99,7 +98,7 @@ impl Reconciliation<'_> {
                 declared.insert(flow.name.as_str().to_owned(), json(template)?);
             }
         }
-        let mut open: Vec<(Uuid, String, String)> = fetch_all!(self.transaction, SELECT, self.organization);
+        let mut open: Vec<(Uuid, String, String)> = fetch_all!(self.tenant.tx, SELECT, self.tenant.name);
         open.retain(|(_, flow, _)| owned.contains(flow));
         let Difference { closed, inserted } = Difference::new(open, declared);
         self.close("flow_templates", closed.iter().map(|(id, ..)| *id).collect()).await?;
@@ -107,15 +106,7 @@ impl Reconciliation<'_> {
             self.record(format!("the template of the flow {flow} was removed"));
         }
         for (flow, content) in inserted {
-            crate::flows::insert_template(
-                self.transaction,
-                self.organization,
-                &flow,
-                &content,
-                self.now,
-                None,
-            )
-            .await?;
+            crate::flows::insert_template(&mut self.tenant, &flow, &content, self.now, None).await?;
             self.record(format!("the template of the flow {flow} is {content}"));
         }
         Ok(())

@@ -68,7 +68,7 @@ impl Reconciliation<'_> {
     pub(crate) async fn issuers(&mut self, issuers: &[file::Issuer]) -> Result<(), Error> {
         const INSERT: &str =
             "INSERT INTO issuers (id, organization, url, content, created_at) VALUES ($1, $2, $3, $4, $5)";
-        let open = crate::tokens::issuers::list(self.transaction, Some(self.organization)).await?.into_iter();
+        let open = crate::tokens::issuers::list(self.tenant.tx, Some(self.tenant.name)).await?.into_iter();
         let open = open.map(|stored| (stored.id, stored.issuer.name.clone(), stored.issuer)).collect();
         let declared =
             issuers.iter().map(|issuer| stored(issuer).map(|stored| (issuer.name.clone(), stored)));
@@ -83,7 +83,7 @@ impl Reconciliation<'_> {
         }
         for (name, issuer) in &inserted {
             let (id, content) = (crate::new_id(), json(issuer)?);
-            execute!(self.transaction, INSERT, id, self.organization, &issuer.url, &content, self.now);
+            execute!(self.tenant.tx, INSERT, id, self.tenant.name, &issuer.url, &content, self.now);
             let mut replaced = closed.iter().filter(|(_, closed, _)| closed == name);
             if !replaced.any(|(_, _, closed)| changed_keys(closed, issuer).is_some()) {
                 self.record(format!("the {} was added", describe(issuer)));

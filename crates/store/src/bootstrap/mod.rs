@@ -24,7 +24,7 @@ use crate::database::columns::micros;
 use crate::database::transaction::{execute, fetch_optional, fetch_scalar, fetch_scalars, in_chunks};
 use crate::retention::OrganizationRetention;
 use crate::tokens::authentication::Token;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{Fingerprint, Timestamp};
 
 /// The content of a bootstrap file.
@@ -86,8 +86,7 @@ impl From<sqlx::Error> for ReconcileError {
 
 /// The reconciliation of one organization.
 struct Reconciliation<'a> {
-    transaction: &'a mut Transaction,
-    organization: &'a str,
+    tenant: Tenant<'a>,
     now: Timestamp,
     journal: &'a mut Journal,
 }
@@ -117,33 +116,33 @@ impl<Key: Ord, Content: PartialEq> Difference<Key, Content> {
 
 impl Reconciliation<'_> {
     fn record(&mut self, change: String) {
-        self.journal.changes.push((self.organization.to_owned(), change));
+        self.journal.changes.push((self.tenant.name.to_owned(), change));
     }
 
     fn mark_for_evaluation(&mut self, environment: &str) {
-        self.journal.environments.insert((self.organization.to_owned(), environment.to_owned()));
+        self.journal.environments.insert((self.tenant.name.to_owned(), environment.to_owned()));
     }
 
     /// For a change of what conditions of policies and trails depend on.
     async fn mark_environments_with_policies(&mut self) -> Result<(), Error> {
-        for environment in crate::policies::environments(self.transaction, self.organization).await? {
+        for environment in crate::policies::environments(&mut self.tenant).await? {
             self.mark_for_evaluation(&environment);
         }
         Ok(())
     }
 
     fn number_conflict(&self, subject: &str, reason: &str) -> ReconcileError {
-        let organization = self.organization;
+        let organization = self.tenant.name;
         ReconcileError::NumberConflict(format!("{subject} of {organization} {reason}: use a new number"))
     }
 
     /// Closes rows of a table.
     async fn close(&mut self, table: &'static str, ids: Vec<Uuid>) -> Result<(), Error> {
         in_chunks!(
-            self.transaction,
+            self.tenant.tx,
             |query| {
                 query.push("UPDATE ").push(table).push(" SET closed_at = ").push_bind(self.now);
-                query.push(" WHERE organization = ").push_bind(self.organization).push(" AND id IN (");
+                query.push(" WHERE organization = ").push_bind(self.tenant.name).push(" AND id IN (");
             },
             ids,
             ")",
@@ -159,11 +158,11 @@ impl Reconciliation<'_> {
         const OPEN: &str = "
             INSERT INTO organizations (name, created_at) VALUES ($1, $2)
             ON CONFLICT (name) DO UPDATE SET closed_at = NULL";
-        let open: i64 = fetch_scalar!(self.transaction, IS_OPEN, self.organization);
+        let open: i64 = fetch_scalar!(self.tenant.tx, IS_OPEN, self.tenant.name);
         if open == 0 {
             self.record("the organization was added".to_owned());
         }
-        execute!(self.transaction, OPEN, self.organization, self.now);
+        execute!(self.tenant.tx, OPEN, self.tenant.name, self.now);
         self.retention(declared).await
     }
 
@@ -177,7 +176,7 @@ impl Reconciliation<'_> {
         let [history, attachments, audit] =
             [retention, attachment_retention, audit_retention].map(|span| span.map(|Span(span)| span));
         let wanted = OrganizationRetention { history, attachments, audit };
-        let current = crate::retention::current(self.transaction, self.organization).await?;
+        let current = crate::retention::current(&mut self.tenant).await?;
         let (id, current) = current.map(|current| (current.id, current.retention)).unzip();
         if current.unwrap_or_default() == wanted {
             return Ok(());
@@ -186,7 +185,7 @@ impl Reconciliation<'_> {
         if wanted != OrganizationRetention::default() {
             let [history, attachments, audit] = [history, attachments, audit].map(|span| span.map(micros));
             let id = crate::new_id();
-            execute!(self.transaction, INSERT, id, self.organization, history, attachments, audit, self.now);
+            execute!(self.tenant.tx, INSERT, id, self.tenant.name, history, attachments, audit, self.now);
         }
         self.record(wanted.describe());
         Ok(())
@@ -272,15 +271,15 @@ fn reconciliation<'a>(
     now: Timestamp,
     journal: &'a mut Journal,
 ) -> Reconciliation<'a> {
-    Reconciliation { transaction, organization, now, journal }
+    Reconciliation { tenant: transaction.of(organization), now, journal }
 }
 
 /// The names of an organization's environments and flows.
-pub async fn known_names(transaction: &mut Transaction, organization: &str) -> Result<KnownNames, Error> {
+pub async fn known_names(tenant: &mut Tenant<'_>) -> Result<KnownNames, Error> {
     const ENVIRONMENTS: &str = "SELECT name FROM environments WHERE organization = $1";
     const FLOWS: &str = "SELECT name FROM flows WHERE organization = $1";
-    let environments: Vec<String> = fetch_scalars!(transaction, ENVIRONMENTS, organization);
-    let flows: Vec<String> = fetch_scalars!(transaction, FLOWS, organization);
+    let environments: Vec<String> = fetch_scalars!(tenant.tx, ENVIRONMENTS, tenant.name);
+    let flows: Vec<String> = fetch_scalars!(tenant.tx, FLOWS, tenant.name);
     Ok(KnownNames { environments: environments.into_iter().collect(), flows: flows.into_iter().collect() })
 }
 

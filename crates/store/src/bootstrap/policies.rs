@@ -20,9 +20,9 @@ impl Reconciliation<'_> {
     ) -> Result<(), Error> {
         let declared: BTreeSet<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
         let (mut changed, mut removed) = (BTreeSet::new(), BTreeSet::new());
-        let current = crate::policies::all_current(self.transaction, self.organization, None).await?;
+        let current = crate::policies::all_current(&mut self.tenant, None).await?;
         for open in current.iter().filter(|open| open.is_declared && !declared.contains(open.name.as_str())) {
-            crate::policies::close(self.transaction, self.organization, &open.name, self.now).await?;
+            crate::policies::close(&mut self.tenant, &open.name, self.now).await?;
             self.record(format!("the policy {} was removed", open.name));
             removed.insert(open.name.as_str());
         }
@@ -41,8 +41,7 @@ impl Reconciliation<'_> {
                     == (true, new.name, new.description, new.content)
             };
             if !current.iter().any(is_same) {
-                let version =
-                    crate::policies::insert(self.transaction, self.organization, new, self.now).await?;
+                let version = crate::policies::insert(&mut self.tenant, new, self.now).await?;
                 self.record(format!("the policy {} has version {version}", new.name));
                 changed.insert(new.name);
             }
@@ -60,7 +59,7 @@ impl Reconciliation<'_> {
             environment.policies.iter().map(|policy| (environment.name.as_str(), PolicyName::as_str(policy)))
         });
         let mut wanted: BTreeSet<(&str, &str)> = listed.collect();
-        let open = crate::policies::attachments(self.transaction, self.organization, None, None).await?;
+        let open = crate::policies::attachments(&mut self.tenant, None, None).await?;
         let mut closed = Vec::new();
         for attachment in &open {
             let (environment, policy) = (attachment.environment.as_str(), attachment.policy.as_str());
@@ -79,12 +78,12 @@ impl Reconciliation<'_> {
                 }
             }
         }
-        crate::policies::detach(self.transaction, self.organization, closed, self.now).await?;
+        crate::policies::detach(&mut self.tenant, closed, self.now).await?;
         for (environment, policy) in &wanted {
             self.record(format!("the policy {policy} is attached to the environment {environment}"));
             self.mark_for_evaluation(environment);
         }
         let wanted: Vec<_> = wanted.into_iter().collect();
-        crate::policies::attach(self.transaction, self.organization, &wanted, true, BOOTSTRAP, self.now).await
+        crate::policies::attach(&mut self.tenant, &wanted, true, BOOTSTRAP, self.now).await
     }
 }

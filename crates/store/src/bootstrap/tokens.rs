@@ -9,7 +9,7 @@ impl Reconciliation<'_> {
     pub(crate) fn declared_tokens(&self, declared: &Organization) -> Result<Vec<Token>, Error> {
         let tokens = declared.tokens.iter().map(|token| {
             token.hash().map(|sha256| Token {
-                organization: self.organization.to_owned(),
+                organization: self.tenant.name.to_owned(),
                 name: token.name.to_string(),
                 sha256,
                 role: token.role,
@@ -32,7 +32,7 @@ impl Reconciliation<'_> {
         is_replaced: impl Fn(&Token) -> bool,
     ) -> Result<Vec<Token>, Error> {
         let mut missing = wanted;
-        for open in crate::tokens::authentication::tokens(self.transaction, self.organization).await? {
+        for open in crate::tokens::authentication::tokens(&mut self.tenant).await? {
             let end = if open.created_by.is_some() {
                 if !is_replaced(&open) {
                     continue;
@@ -44,7 +44,7 @@ impl Reconciliation<'_> {
             } else {
                 " was removed"
             };
-            crate::tokens::close(self.transaction, open.sha256, self.now).await?;
+            crate::tokens::close(self.tenant.tx, open.sha256, self.now).await?;
             self.record(format!("the {open}{end}"));
         }
         Ok(missing)
@@ -52,7 +52,7 @@ impl Reconciliation<'_> {
 
     pub(crate) async fn open_tokens(&mut self, tokens: &[Token]) -> Result<(), Error> {
         for token in tokens {
-            crate::tokens::insert(self.transaction, token).await?;
+            crate::tokens::insert(self.tenant.tx, token).await?;
             self.record(format!("the {token} was added {}", until(token.expires_at)));
         }
         Ok(())

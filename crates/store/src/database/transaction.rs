@@ -226,7 +226,20 @@ macro_rules! fetch_for_all {
 }
 pub(crate) use fetch_for_all;
 
+/// A transaction in the data of one organization. Functions about a tenant take it, and every statement of theirs has its
+/// organization.
+pub struct Tenant<'a> {
+    pub tx: &'a mut Transaction,
+    /// The name of the organization.
+    pub name: &'a str,
+}
+
 impl Transaction {
+    /// Selects an organization.
+    pub fn of<'a>(&'a mut self, organization: &'a str) -> Tenant<'a> {
+        Tenant { tx: self, name: organization }
+    }
+
     /// The changes of this transaction that `commit` appends to the log.
     pub(crate) fn log(&mut self) -> &mut PendingLog {
         match self {

@@ -10,7 +10,7 @@ use crate::database::like_pattern::anywhere;
 use crate::database::rows::{Bytes, Id, converted, rows};
 use crate::database::transaction::{fetch_for_all, fetch_one};
 use crate::policies::verdicts::VerdictRow;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::owner::Owner;
 use model::{Fingerprint, OwnerReference, Timestamp};
 use rules::environment_status::Verdict;
@@ -94,8 +94,7 @@ fn as_of(at: Option<Timestamp>) -> i64 {
 
 /// The pods of an environment, now or at a point in time. Finds pods whose names contain `searched`.
 pub async fn pod_groups(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: Option<Timestamp>,
     searched: &str,
@@ -106,7 +105,7 @@ pub async fn pod_groups(
     // Running and ended pods have an index each. The CROSS JOIN makes SQLite look up only the workloads of these
     // pods; it would read all workloads otherwise.
     Ok(rows!(
-        transaction,
+        tenant.tx,
         "namespace, digests, owners, pods, since, found, reported_by",
         "SELECT r.namespace, w.digests, w.owners, r.pods, r.since, r.found, r.reported_by
          FROM (SELECT namespace, workload, COUNT(*) AS pods, MIN(started_at) AS since,
@@ -120,36 +119,35 @@ pub async fn pod_groups(
                GROUP BY namespace, workload, reported_by) r
            CROSS JOIN workloads w
          WHERE w.organization = $1 AND w.hash = r.workload",
-        |query| query.bind(organization).bind(environment).bind(as_of(at)).bind(&*pattern)
+        |query| query.bind(tenant.name).bind(environment).bind(as_of(at)).bind(&*pattern)
     ))
 }
 
 /// The top-level owners of the pods that run these artifacts at a point in time.
 pub async fn owners(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: Timestamp,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<BTreeMap<Fingerprint, BTreeSet<NamespacedOwner>>, Error> {
-    let digests = match transaction {
+    let digests = match tenant.tx {
         Transaction::Sqlite(_) => "json_each(w.digests)",
         Transaction::Postgres(_) => "json_each_text(w.digests::json)",
     };
     let rows: Vec<(String, String, Json<Vec<OwnerReference>>)> = fetch_for_all!(
-        transaction,
+        tenant.tx,
         |query| {
             // Running and ended pods have an index each.
             query.push("SELECT r.namespace, d.value, w.owners FROM (");
             query.push("SELECT namespace, workload FROM pod_runs WHERE organization = ");
-            query.push_bind(organization).push(" AND environment = ").push_bind(environment);
+            query.push_bind(tenant.name).push(" AND environment = ").push_bind(environment);
             query.push(" AND ended_at IS NULL AND started_at <= ").push_bind(at.micros());
             query.push(" UNION SELECT namespace, workload FROM pod_runs WHERE organization = ");
-            query.push_bind(organization).push(" AND environment = ").push_bind(environment);
+            query.push_bind(tenant.name).push(" AND environment = ").push_bind(environment);
             query.push(" AND started_at <= ").push_bind(at.micros());
             query.push(" AND ended_at IS NOT NULL AND ended_at > ").push_bind(at.micros());
             query.push(") r CROSS JOIN workloads w CROSS JOIN ").push(digests);
-            query.push(" d WHERE w.organization = ").push_bind(organization);
+            query.push(" d WHERE w.organization = ").push_bind(tenant.name);
             query.push(" AND w.hash = r.workload AND d.value IN (");
         },
         artifacts.iter().map(Fingerprint::to_string),
@@ -167,14 +165,13 @@ pub async fn owners(
 
 /// The pods of an environment at a point in time, by namespace and name, and their workloads by hash.
 pub async fn pods(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: Timestamp,
 ) -> Result<(Vec<Pod>, HashMap<Fingerprint, PodWorkload>), Error> {
     const SELECT: &str = "SELECT hash, digests, owners FROM workloads WHERE organization = ? AND hash IN (?)";
     let rows: Vec<PodRow> = rows!(
-        transaction,
+        tenant.tx,
         "hex(id), namespace, pod, created_at, hex(workload)",
         // Running and ended pods have an index each.
         "SELECT id, namespace, pod, created_at, workload FROM pod_runs
@@ -182,26 +179,24 @@ pub async fn pods(
          UNION ALL
          SELECT id, namespace, pod, created_at, workload FROM pod_runs
          WHERE organization = $1 AND environment = $2 AND started_at <= $3 AND ended_at IS NOT NULL AND ended_at > $3",
-        |query| query.bind(organization).bind(environment).bind(at.micros())
+        |query| query.bind(tenant.name).bind(environment).bind(at.micros())
     );
     let mut pods: Vec<Pod> = rows.into_iter().map(|row| row.parse().0).collect();
     // Sorted here: the database's order depends on its locale.
     pods.sort_unstable();
     let hashes: BTreeSet<Fingerprint> = pods.iter().map(|pod| pod.workload).collect();
-    let workloads: Vec<PodWorkload> =
-        fetch_for_all!(transaction, SELECT, hashes.iter().copied(), organization);
+    let workloads: Vec<PodWorkload> = fetch_for_all!(tenant.tx, SELECT, hashes.iter().copied(), tenant.name);
     Ok((pods, workloads.into_iter().map(|workload| (workload.hash, workload)).collect()))
 }
 
 /// The verdicts of an environment, now or at a point in time. Artifacts without a verdict were not evaluated.
 pub async fn verdicts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: Option<Timestamp>,
 ) -> Result<HashMap<Fingerprint, Verdict>, Error> {
     let rows: Vec<VerdictIdRow> = rows!(
-        transaction,
+        tenant.tx,
         "hex(fingerprint), json_array(compliance, is_allowed, reasons)",
         // Current and ended verdicts have an index each; earlier ones are not read.
         "SELECT fingerprint, compliance, is_allowed, reasons
@@ -211,15 +206,14 @@ pub async fn verdicts(
                SELECT * FROM verdicts
                WHERE organization = $1 AND environment = $2 AND from_at <= $3 AND until_at IS NOT NULL
                  AND until_at > $3) v",
-        |query| query.bind(organization).bind(environment).bind(as_of(at))
+        |query| query.bind(tenant.name).bind(environment).bind(as_of(at))
     );
     Ok(rows.into_iter().map(|row| (row.fingerprint.0, row.verdict.into())).collect())
 }
 
 /// The history of an environment around a point in time.
 pub async fn history(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: Timestamp,
 ) -> Result<ReportHistory, Error> {
@@ -240,6 +234,6 @@ pub async fn history(
         WHERE e.organization = $1 AND e.id = $2
         LIMIT 1";
     let HistoryRow { first_report_at, last_report_at, horizon_at, snapshot, gap_from, gap_to } =
-        fetch_one!(transaction, SELECT, organization, environment, at);
+        fetch_one!(tenant.tx, SELECT, tenant.name, environment, at);
     Ok(ReportHistory { first_report_at, last_report_at, horizon_at, snapshot, gap: gap_from.zip(gap_to) })
 }

@@ -11,7 +11,7 @@ use sqlx::types::uuid::{self, ContextV7};
 
 use crate::database::columns::{Json, json};
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_optional_scalar, for_all, insert};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{Timestamp, Trigger};
 use rules::notification::{CheckpointContent, EventContent};
 
@@ -38,16 +38,11 @@ pub const ALL_ENVIRONMENTS: &str = "*";
 /// Records events, and a notification for each target of each matching action.
 ///
 /// Waits for no lock of a notification or a target, so that concurrent evaluations and senders cannot deadlock.
-pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
-    events: &[NewEvent],
-    at: Timestamp,
-) -> Result<Queued, Error> {
+pub async fn insert(tenant: &mut Tenant<'_>, events: &[NewEvent], at: Timestamp) -> Result<Queued, Error> {
     if events.is_empty() {
         return Ok(Queued::default());
     }
-    let targets = targets(transaction, organization).await?;
+    let targets = targets(tenant).await?;
     // Readers see it as the start of the artifact, or in the verdict: it is recorded to be sent.
     let is_recorded = |event: &&NewEvent| {
         event.content.trigger() != Trigger::NonCompliantArtifact
@@ -57,12 +52,12 @@ pub async fn insert(
     let rows = events.map(|event| Ok((crate::new_id(), event, json(&event.content)?)));
     let events = rows.collect::<Result<Vec<_>, Error>>()?;
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO events (organization, id, environment, kind, occurred_at, content) ",
         "",
         &events,
         |values, (id, event, json)| {
-            values.push_bind(organization).push_bind(*id).push_bind(event.environment);
+            values.push_bind(tenant.name).push_bind(*id).push_bind(event.environment);
             values.push_bind(event.content.trigger()).push_bind(at).push_bind(json);
         }
     );
@@ -74,17 +69,14 @@ pub async fn insert(
             groups.entry(group).or_default().push(*id);
         }
     }
-    queue(transaction, organization, groups, at).await
+    queue(tenant, groups, at).await
 }
 
 /// Every event refers to an environment: one of an organization to its first one. An organization without environments has
 /// no events.
-pub(crate) async fn first_environment(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<Option<Uuid>, Error> {
+pub(crate) async fn first_environment(tenant: &mut Tenant<'_>) -> Result<Option<Uuid>, Error> {
     const FIRST: &str = "SELECT id FROM environments WHERE organization = $1 ORDER BY name LIMIT 1";
-    Ok(fetch_optional_scalar!(transaction, FIRST, organization))
+    Ok(fetch_optional_scalar!(tenant.tx, FIRST, tenant.name))
 }
 
 /// Records a checkpoint of the organization's log for the targets that ask for it.
@@ -94,27 +86,26 @@ pub async fn insert_checkpoint(
     at: Timestamp,
 ) -> Result<Queued, Error> {
     let organization = &checkpoint.organization.clone();
-    let targets = targets(transaction, organization).await?;
+    let tenant = &mut transaction.of(organization);
+    let targets = targets(tenant).await?;
     if !targets.iter().any(|target| target.triggers.contains(&Trigger::Checkpoint)) {
         return Ok(Queued::default());
     }
-    let environment = first_environment(transaction, organization).await?;
+    let environment = first_environment(tenant).await?;
     let Some(environment) = environment else { return Ok(Queued::default()) };
     let event = NewEvent { environment, content: EventContent::Checkpoint(checkpoint) };
-    insert(transaction, organization, &[event], at).await
+    insert(tenant, &[event], at).await
 }
 
 /// Inserts notifications for the events of each group, which are in order of creation.
 async fn queue(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     groups: BTreeMap<Group, Vec<Uuid>>,
     at: Timestamp,
 ) -> Result<Queued, Error> {
-    let waiting = waiting(transaction, organization, &groups).await?;
+    let waiting = waiting(tenant, &groups).await?;
     let full = waiting.values().filter(|ids| ids.len() >= MAX_WAITING);
-    let replaced =
-        remove_waiting(transaction, organization, full.filter_map(|ids| ids.iter().max().copied())).await?;
+    let replaced = remove_waiting(tenant, full.filter_map(|ids| ids.iter().max().copied())).await?;
     let matches: usize = groups.values().map(Vec::len).sum();
     let mut notifications = Vec::new();
     for (group, events) in groups {
@@ -127,13 +118,13 @@ async fn queue(
     let ids = identifiers(notifications.len(), at);
     let notifications: Vec<_> = ids.into_iter().zip(notifications).collect();
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO notifications (organization, id, event, target, created_at, due_at, attempts, environment, kind,
                                     priority, merged_events) ",
         "",
         &notifications,
         |values, (id, (event, group, merged_events))| {
-            values.push_bind(organization).push_bind(*id).push_bind(*event).push_bind(group.target);
+            values.push_bind(tenant.name).push_bind(*id).push_bind(*event).push_bind(group.target);
             // 0: due immediately, independent of clocks.
             values.push_bind(at).push_bind(0_i64).push_bind(0_i64);
             values.push_bind(group.environment).push_bind(group.trigger);
@@ -145,16 +136,15 @@ async fn queue(
 }
 
 async fn waiting(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     groups: &BTreeMap<Group, Vec<Uuid>>,
 ) -> Result<HashMap<Group, Vec<Uuid>>, Error> {
     let environments: BTreeSet<Uuid> = groups.keys().map(|group| group.environment).collect();
     let targets: BTreeSet<Uuid> = groups.keys().map(|group| group.target).collect();
     let rows: Vec<WaitingRow> = fetch_for_all!(
-        transaction,
+        tenant.tx,
         |query| {
-            query.push(SELECT_ROWS).push_bind(organization);
+            query.push(SELECT_ROWS).push_bind(tenant.name);
             query.push(" AND COALESCE(sent_at, dropped_at) IS NULL AND attempts = 0 AND environment IN (");
             let mut list = query.separated(", ");
             for environment in &environments {
@@ -176,13 +166,12 @@ async fn waiting(
 
 /// Removes those of these notifications that still wait. Returns their numbers of merged events.
 async fn remove_waiting(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     ids: impl Iterator<Item = Uuid>,
 ) -> Result<HashMap<Group, i64>, Error> {
     const DELETE: &str = "DELETE FROM notifications WHERE organization = ? AND id IN (?)";
     // Skips rows that a replica is leasing.
-    let lock = match transaction {
+    let lock = match tenant.tx {
         Transaction::Sqlite(_) => "",
         Transaction::Postgres(_) => "FOR UPDATE SKIP LOCKED",
     };
@@ -191,18 +180,18 @@ async fn remove_waiting(
         "{SELECT_ROWS}? AND id IN (?)
          AND CASE WHEN attempts = 0 THEN sent_at IS NULL AND dropped_at IS NULL END {lock}"
     );
-    let rows: Vec<WaitingRow> = fetch_for_all!(transaction, select, ids, organization);
-    for_all!(transaction, DELETE, rows.iter().map(|row| row.id), organization);
+    let rows: Vec<WaitingRow> = fetch_for_all!(tenant.tx, select, ids, tenant.name);
+    for_all!(tenant.tx, DELETE, rows.iter().map(|row| row.id), tenant.name);
     Ok(rows.into_iter().map(|row| (row.group, row.merged_events)).collect())
 }
 
 /// The open targets of an organization's actions.
-async fn targets(transaction: &mut Transaction, organization: &str) -> Result<Vec<SubscribedTarget>, Error> {
+async fn targets(tenant: &mut Tenant<'_>) -> Result<Vec<SubscribedTarget>, Error> {
     const SELECT: &str = "
         SELECT t.id, a.environments, a.triggers
         FROM actions a JOIN targets t ON t.organization = a.organization AND t.action = a.number
         WHERE a.organization = $1 AND a.closed_at IS NULL AND t.closed_at IS NULL ORDER BY t.id";
-    Ok(fetch_all!(transaction, SELECT, organization))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name))
 }
 
 /// The events of one environment and trigger for one target.

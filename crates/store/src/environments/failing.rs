@@ -8,7 +8,7 @@ use crate::database::columns::Json;
 use crate::database::transaction::{fetch_for_all, fetch_optional};
 use crate::environments::timeline::Snapshot;
 use crate::search::Artifact;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Timestamp;
 use model::reason::Reason;
 use rules::compliance::Compliance;
@@ -35,8 +35,7 @@ struct FailingRow {
 
 /// Of each environment the artifact that has failed for the longest time, and the number of all that fail.
 pub async fn longest(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
 ) -> Result<BTreeMap<Uuid, (FailingArtifact, i64)>, Error> {
     // Materialized: SQLite would select the artifact again for each verdict of the environment.
@@ -55,14 +54,13 @@ pub async fn longest(
           LEFT JOIN artifact_runs r ON r.organization = v.organization AND r.environment = v.environment
             AND r.fingerprint = v.fingerprint AND r.ended_at IS NULL";
     let failing = Compliance::NonCompliant.as_str();
-    let rows: Vec<FailingRow> = fetch_for_all!(transaction, SELECT, environments, failing, organization);
+    let rows: Vec<FailingRow> = fetch_for_all!(tenant.tx, SELECT, environments, failing, tenant.name);
     Ok(rows.into_iter().map(|row| (row.environment, (row.failing, row.total))).collect())
 }
 
 /// An artifact that did not comply when a snapshot was received; one that started with it, if there is one.
 pub async fn at_receipt(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     snapshot: &Snapshot,
 ) -> Result<Option<FailingArtifact>, Error> {
@@ -91,10 +89,9 @@ pub async fn at_receipt(
             AND r.started_at <= $3 AND (r.ended_at IS NULL OR r.ended_at > $3)
         LIMIT 1";
     let (at, failing) = (snapshot.received_at, Compliance::NonCompliant.as_str());
-    let started =
-        fetch_optional!(transaction, STARTED, organization, environment, at, failing, snapshot.number);
+    let started = fetch_optional!(tenant.tx, STARTED, tenant.name, environment, at, failing, snapshot.number);
     if started.is_some() {
         return Ok(started);
     }
-    Ok(fetch_optional!(transaction, BEFORE, organization, environment, at, failing))
+    Ok(fetch_optional!(tenant.tx, BEFORE, tenant.name, environment, at, failing))
 }

@@ -20,7 +20,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::{Json, Micros};
 use crate::database::from_row::all_from_rows;
 use crate::database::transaction::{fetch_all, fetch_for_all, fetch_scalar, fetch_scalars, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Timestamp;
 use model::reason::Reason;
 use rules::compliance::Compliance;
@@ -120,14 +120,10 @@ impl EnvironmentOverview {
 }
 
 /// The environments of an organization that are not archived; the one of this name, if there is a name.
-pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: Option<&str>,
-) -> Result<Vec<EnvironmentOverview>, Error> {
-    Ok(on!(transaction, |connection| {
+pub async fn list(tenant: &mut Tenant<'_>, name: Option<&str>) -> Result<Vec<EnvironmentOverview>, Error> {
+    Ok(on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(SELECT_OVERVIEWS);
-        query.push_bind(organization);
+        query.push_bind(tenant.name);
         if let Some(name) = name {
             query.push(" AND e.name = ").push_bind(name);
         } else {
@@ -138,34 +134,23 @@ pub async fn list(
 }
 
 /// The environment with this name.
-pub async fn overview(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<Option<EnvironmentOverview>, Error> {
-    Ok(list(transaction, organization, Some(name)).await?.pop())
+pub async fn overview(tenant: &mut Tenant<'_>, name: &str) -> Result<Option<EnvironmentOverview>, Error> {
+    Ok(list(tenant, Some(name)).await?.pop())
 }
 
 /// What decides the order of an organization's environments that are not archived.
-pub async fn places(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<Vec<EnvironmentPlace>, Error> {
+pub async fn places(tenant: &mut Tenant<'_>) -> Result<Vec<EnvironmentPlace>, Error> {
     const SELECT: &str = "
         SELECT id, name, compliance, is_declared, last_report_at, silent_after, compliant_until
         FROM environments WHERE organization = $1 AND archived_at IS NULL";
-    Ok(fetch_all!(transaction, SELECT, organization))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name))
 }
 
 /// These environments, in this order.
-pub async fn by_id(
-    transaction: &mut Transaction,
-    organization: &str,
-    ids: &[Uuid],
-) -> Result<Vec<EnvironmentOverview>, Error> {
+pub async fn by_id(tenant: &mut Tenant<'_>, ids: &[Uuid]) -> Result<Vec<EnvironmentOverview>, Error> {
     let mut rows: Vec<EnvironmentOverview> = fetch_for_all!(
-        transaction,
-        |query| query.push(SELECT_OVERVIEWS).push_bind(organization).push(" AND e.id IN ("),
+        tenant.tx,
+        |query| query.push(SELECT_OVERVIEWS).push_bind(tenant.name).push(" AND e.id IN ("),
         ids.iter().copied(),
         ")"
     );
@@ -175,8 +160,7 @@ pub async fn by_id(
 
 /// What runs in these environments.
 pub async fn running_totals(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, RunningTotals>, Error> {
     const SELECT: &str = "
@@ -186,15 +170,14 @@ pub async fn running_totals(
                (SELECT COUNT(*) FROM pod_runs p
                 WHERE p.organization = e.organization AND p.environment = e.id AND p.ended_at IS NULL)
         FROM environments e WHERE e.organization = ? AND e.id IN (?)";
-    let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(transaction, SELECT, environments, organization);
+    let rows: Vec<(Uuid, i64, i64)> = fetch_for_all!(tenant.tx, SELECT, environments, tenant.name);
     let totals = |(id, artifacts, pods)| (id, RunningTotals { artifacts, pods });
     Ok(rows.into_iter().map(totals).collect())
 }
 
 /// The number of events in environments, by hour since a point in time.
 pub async fn events_per_hour(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
     since: Timestamp,
 ) -> Result<EventsPerHour, Error> {
@@ -204,17 +187,17 @@ pub async fn events_per_hour(
         WHERE kind NOT IN ('ON_CHECKPOINT', 'ON_SILENT_ENV', 'ON_REPORTING_ENV', 'ON_NON_COMPLIANT_ARTIFACT', 'ON_TEST') AND occurred_at >= ?
           AND organization = ? AND environment IN (?) GROUP BY 1, 2";
     let rows: Vec<(Uuid, i64, i64)> =
-        fetch_for_all!(transaction, SELECT, environments, since, since, organization);
+        fetch_for_all!(tenant.tx, SELECT, environments, since, since, tenant.name);
     Ok(rows.into_iter().map(|(environment, hour, count)| ((environment, hour), count)).collect())
 }
 
-pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+pub async fn names(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str = "SELECT name FROM environments WHERE organization = $1 AND archived_at IS NULL";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
-pub async fn exists(transaction: &mut Transaction, organization: &str, name: &str) -> Result<bool, Error> {
+pub async fn exists(tenant: &mut Tenant<'_>, name: &str) -> Result<bool, Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1 AND name = $2";
-    let count: i64 = fetch_scalar!(transaction, COUNT, organization, name);
+    let count: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name, name);
     Ok(count > 0)
 }

@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 
 use crate::database::transaction::{execute, fetch_all};
 use crate::environments::reports::{LockedEnvironment, ReceivedReport};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Timestamp;
 use model::reporter::Sender;
 
@@ -30,24 +30,19 @@ pub struct ListedAgent {
 }
 
 /// The reporters of an environment, latest first.
-pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
-    environment: Uuid,
-) -> Result<Vec<ListedAgent>, Error> {
+pub async fn list(tenant: &mut Tenant<'_>, environment: Uuid) -> Result<Vec<ListedAgent>, Error> {
     const SELECT: &str = "
         SELECT r.name, r.user_agent, NULLIF(r.cluster, '') AS cluster, r.first_at AS first_reported_at,
                CASE WHEN r.last_at = MAX(r.last_at) OVER () THEN e.last_report_at ELSE r.last_at END
                  AS last_reported_at, r.pods
         FROM environments e JOIN reporters r ON r.organization = e.organization AND r.environment = e.id
         WHERE e.organization = $1 AND e.id = $2 ORDER BY r.last_at DESC";
-    Ok(fetch_all!(transaction, SELECT, organization, environment))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, environment))
 }
 
 /// Records the sender of a report other than a heartbeat. The caller then records the report in the environment.
 pub async fn record(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &LockedEnvironment,
     report: ReceivedReport<'_>,
     sender: &Sender,
@@ -75,9 +70,9 @@ pub async fn record(
     let ReceivedReport { at, reported_by, .. } = report;
     let Sender { user_agent, cluster } = sender;
     if let Some(last) = environment.last_report_at {
-        execute!(transaction, CONFIRM, last, organization, environment.id);
+        execute!(tenant.tx, CONFIRM, last, tenant.name, environment.id);
     }
-    execute!(transaction, UPSERT, organization, environment.id, reported_by, cluster, user_agent, at, pods);
-    execute!(transaction, DELETE, organization, environment.id);
+    execute!(tenant.tx, UPSERT, tenant.name, environment.id, reported_by, cluster, user_agent, at, pods);
+    execute!(tenant.tx, DELETE, tenant.name, environment.id);
     Ok(())
 }

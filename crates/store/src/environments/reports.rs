@@ -11,7 +11,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::{Json, Micros, json, micros};
 use crate::database::transaction::{execute, fetch_optional};
-use crate::{Error, Store, Transaction};
+use crate::{Error, Store, Tenant, Transaction};
 use model::log::environment_change::NewSnapshot;
 use model::reason::Reason;
 use model::{Fingerprint, Timestamp};
@@ -176,62 +176,53 @@ pub async fn confirm(
 /// Locks the environment until the transaction ends; `None` if it does not exist, or is to be skipped. SQLite has a
 /// single writer; PostgreSQL locks the row.
 pub async fn lock(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     if_locked: IfLocked,
 ) -> Result<Option<LockedEnvironment>, Error> {
-    let select = match (&transaction, if_locked) {
+    let select = match (&tenant.tx, if_locked) {
         (Transaction::Sqlite(_), _) => select_environment!(""),
         (Transaction::Postgres(_), IfLocked::Wait) => select_environment!(" FOR NO KEY UPDATE"),
         (Transaction::Postgres(_), IfLocked::Skip) => select_environment!(" FOR NO KEY UPDATE SKIP LOCKED"),
     };
-    Ok(fetch_optional!(transaction, select, organization, name))
+    Ok(fetch_optional!(tenant.tx, select, tenant.name, name))
 }
 
 /// Creates the environment, and locks it. Another request may have created it meanwhile.
 pub async fn create(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     token: Fingerprint,
     now: Timestamp,
 ) -> Result<LockedEnvironment, Error> {
-    execute!(transaction, CREATE, crate::new_id(), organization, name, now, token);
-    let created = lock(transaction, organization, name, IfLocked::Wait).await?;
+    execute!(tenant.tx, CREATE, crate::new_id(), tenant.name, name, now, token);
+    let created = lock(tenant, name, IfLocked::Wait).await?;
     created.ok_or(Error::Unreadable("an environment"))
 }
 
 /// Sets the description of an environment.
-pub async fn describe(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-    description: &str,
-) -> Result<(), Error> {
+pub async fn describe(tenant: &mut Tenant<'_>, name: &str, description: &str) -> Result<(), Error> {
     const UPDATE: &str = "UPDATE environments SET description = $1 WHERE organization = $2 AND name = $3";
-    execute!(transaction, UPDATE, description, organization, name);
+    execute!(tenant.tx, UPDATE, description, tenant.name, name);
     Ok(())
 }
 
 /// Archives an environment, or restores it with `None`. Returns whether it was archived, or was not, before.
 pub async fn set_archived(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: &str,
     archived_at: Option<Timestamp>,
 ) -> Result<bool, Error> {
     const UPDATE: &str = "
         UPDATE environments SET archived_at = $1
         WHERE organization = $2 AND name = $3 AND (archived_at IS NULL) = ($1 IS NOT NULL)";
-    Ok(execute!(transaction, UPDATE, archived_at, organization, name) > 0)
+    Ok(execute!(tenant.tx, UPDATE, archived_at, tenant.name, name) > 0)
 }
 
 /// Records a report and the number of the current snapshot. The number is the same as before if the report confirms a
 /// snapshot, which another token may have reported.
 pub async fn record(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &LockedEnvironment,
     received: ReceivedReport<'_>,
     snapshot: i64,
@@ -248,10 +239,10 @@ pub async fn record(
     let ReceivedReport { at, reported_by, body_hash, report_hash, excluded_pods } = received;
     let is_by_another = environment.reported_by.as_deref().is_some_and(|last| last != reported_by);
     if is_by_another && snapshot == environment.snapshot {
-        execute!(transaction, UPSERT, organization, environment.id, snapshot, reported_by, at);
+        execute!(tenant.tx, UPSERT, tenant.name, environment.id, snapshot, reported_by, at);
     }
     execute!(
-        transaction,
+        tenant.tx,
         UPDATE,
         at,
         body_hash,
@@ -259,7 +250,7 @@ pub async fn record(
         snapshot,
         reported_by,
         i64::from(excluded_pods),
-        organization,
+        tenant.name,
         environment.id
     );
     Ok(())
@@ -267,8 +258,7 @@ pub async fn record(
 
 /// Records why the environment runs too few artifacts, and the number that the next drop is compared with.
 pub async fn record_absence(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     absence: Option<&Reason>,
     reference: Option<u32>,
@@ -276,45 +266,42 @@ pub async fn record_absence(
     const UPDATE: &str = "
         UPDATE environments SET absence = $1, reference_artifacts = $2 WHERE organization = $3 AND id = $4";
     let absence = absence.map(json).transpose()?;
-    execute!(transaction, UPDATE, absence, reference.map(i64::from), organization, environment);
+    execute!(tenant.tx, UPDATE, absence, reference.map(i64::from), tenant.name, environment);
     Ok(())
 }
 
 /// Records the environment's compliance when its current snapshot was received.
 pub async fn record_compliance(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     snapshot: i64,
     compliance: Compliance,
 ) -> Result<(), Error> {
     const UPDATE: &str = "
         UPDATE snapshots SET compliance = $1 WHERE organization = $2 AND environment = $3 AND snapshot = $4";
-    execute!(transaction, UPDATE, compliance.as_str(), organization, environment, snapshot);
-    if let Some(snapshot) = transaction.log().snapshot(organization, environment, snapshot) {
+    execute!(tenant.tx, UPDATE, compliance.as_str(), tenant.name, environment, snapshot);
+    if let Some(snapshot) = tenant.tx.log().snapshot(tenant.name, environment, snapshot) {
         snapshot.compliance = Some(compliance.as_str().to_owned());
     }
     Ok(())
 }
 
 pub async fn insert_gap(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     from: Timestamp,
     to: Timestamp,
 ) -> Result<(), Error> {
     const INSERT: &str =
         "INSERT INTO gaps (organization, environment, from_at, to_at) VALUES ($1, $2, $3, $4)";
-    execute!(transaction, INSERT, organization, environment, from, to);
-    transaction.log().environment(organization, environment, to).gap_from = Some(from.micros());
+    execute!(tenant.tx, INSERT, tenant.name, environment, from, to);
+    tenant.tx.log().environment(tenant.name, environment, to).gap_from = Some(from.micros());
     Ok(())
 }
 
 /// Ends the current snapshot, which the last report confirmed, and starts another one.
 pub async fn start_snapshot(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &LockedEnvironment,
     snapshot: i64,
     received: ReceivedReport<'_>,
@@ -327,9 +314,9 @@ pub async fn start_snapshot(
         VALUES ($1, $2, $3, $4, $5, $6)";
     let LockedEnvironment { id, snapshot: last, last_report_at: confirmed, .. } = *environment;
     let ReceivedReport { at, reported_by, report_hash, .. } = received;
-    let superseded = execute!(transaction, SUPERSEDE, at, confirmed, organization, id, last);
-    execute!(transaction, INSERT, organization, id, snapshot, at, reported_by, report_hash);
-    let change = transaction.log().environment(organization, id, at);
+    let superseded = execute!(tenant.tx, SUPERSEDE, at, confirmed, tenant.name, id, last);
+    execute!(tenant.tx, INSERT, tenant.name, id, snapshot, at, reported_by, report_hash);
+    let change = tenant.tx.log().environment(tenant.name, id, at);
     if superseded > 0 {
         change.previous_confirmed_at = confirmed.map(Timestamp::micros);
     }

@@ -93,5 +93,5 @@ pub async fn record(
     if execute!(transaction, UPDATE, began, at, organization, event.environment, before, last_at) == 0 {
         return Ok(None);
     }
-    crate::environments::events::insert(transaction, organization, &[event], at).await.map(Some)
+    crate::environments::events::insert(&mut transaction.of(organization), &[event], at).await.map(Some)
 }

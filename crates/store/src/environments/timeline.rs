@@ -11,7 +11,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::{Json, Micros, json};
 use crate::database::rows::{Bytes, converted, flag, rows};
 use crate::database::transaction::{fetch_all, fetch_one, fetch_scalars};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{Fingerprint, Timestamp};
 use rules::compliance::Compliance;
 use rules::notification::Content;
@@ -165,8 +165,7 @@ impl Snapshot {
 /// The snapshots whose artifacts are complete. Snapshots before the horizon are excluded even if they are not
 /// removed yet.
 pub async fn available_snapshots(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
 ) -> Result<AvailableSnapshots, Error> {
     const SELECT: &str = "
@@ -176,13 +175,12 @@ pub async fn available_snapshots(
                   AND (s.superseded_at IS NULL OR s.superseded_at > COALESCE(e.horizon_at, 0))
                 ORDER BY s.snapshot LIMIT 1) AS first
         FROM environments e WHERE e.organization = $1 AND e.id = $2";
-    Ok(fetch_one!(transaction, SELECT, organization, environment))
+    Ok(fetch_one!(tenant.tx, SELECT, tenant.name, environment))
 }
 
 /// The snapshots from one number to another, inclusive, newest first.
 pub async fn snapshots(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     first: i64,
     last: i64,
@@ -208,11 +206,10 @@ pub async fn snapshots(
               AND g.organization = $1 AND g.environment = $2 AND g.from_at >= s.received_at
               AND g.from_at < COALESCE(s.superseded_at, 9223372036854775807)) AS a) AS b
         WHERE place <= $5 ORDER BY from_at DESC";
-    let mut snapshots: Vec<Snapshot> =
-        fetch_all!(transaction, SELECT, organization, environment, first, last);
+    let mut snapshots: Vec<Snapshot> = fetch_all!(tenant.tx, SELECT, tenant.name, environment, first, last);
     let confirmations: Vec<(i64, String, Timestamp, Timestamp)> =
-        fetch_all!(transaction, CONFIRMATIONS, organization, environment, first, last);
-    let gaps: Vec<GapRow> = fetch_all!(transaction, GAPS, organization, environment, first, last, MAX_GAPS);
+        fetch_all!(tenant.tx, CONFIRMATIONS, tenant.name, environment, first, last);
+    let gaps: Vec<GapRow> = fetch_all!(tenant.tx, GAPS, tenant.name, environment, first, last, MAX_GAPS);
     for (number, reported_by, first_at, last_at) in confirmations {
         if let Some(snapshot) = snapshots.iter_mut().find(|snapshot| snapshot.number == number) {
             snapshot.confirmations.push(Confirmation { reported_by, first_at, last_at });
@@ -230,8 +227,7 @@ pub async fn snapshots(
 /// The artifacts that started or exited with these snapshots, newest first without omissions. At most `limit` of each
 /// kind per snapshot, by name.
 pub async fn changes(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     snapshots: &[Snapshot],
     limit: usize,
@@ -240,7 +236,7 @@ pub async fn changes(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     // An artifact that exited with a snapshot ended when the snapshot was received.
     Ok(rows!(
-        transaction,
+        tenant.tx,
         "snapshot, exited, hex(fingerprint), name, total",
         "SELECT snapshot, exited, fingerprint, name, total FROM (
            SELECT first_snapshot AS snapshot, FALSE AS exited, fingerprint, name,
@@ -257,7 +253,7 @@ pub async fn changes(
              AND ended_at <= $6) AS c
          WHERE place <= $7 ORDER BY snapshot, exited, place",
         |query| {
-            let query = query.bind(organization).bind(environment).bind(first.number).bind(last.number);
+            let query = query.bind(tenant.name).bind(environment).bind(first.number).bind(last.number);
             query.bind(first.received_at).bind(last.received_at).bind(limit)
         }
     ))
@@ -266,8 +262,7 @@ pub async fn changes(
 /// The scaling events while one of these snapshots was current, oldest first: the latest `limit` per snapshot,
 /// and more if their times are equal. Each with whether the snapshot has earlier ones.
 pub async fn scalings(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     first: i64,
     last: i64,
@@ -292,15 +287,14 @@ pub async fn scalings(
             AND v.occurred_at >= p.since AND v.occurred_at < p.until_at
         ORDER BY v.occurred_at, v.id";
     let rows: Vec<(Json<Content>, bool)> =
-        fetch_all!(transaction, SELECT, organization, environment, first, last, limit);
+        fetch_all!(tenant.tx, SELECT, tenant.name, environment, first, last, limit);
     Ok(rows.into_iter().map(|(Json(event), is_truncated)| (event, is_truncated)).collect())
 }
 
 /// The gaps that ended after the start of a range, and at or before its end, oldest first, each with the snapshot that
 /// was current at its start. At most 1,000.
 pub async fn gaps_ended(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     range: Range<Timestamp>,
 ) -> Result<Vec<(i64, ReportGap)>, Error> {
@@ -311,14 +305,13 @@ pub async fn gaps_ended(
         FROM gaps g WHERE g.organization = $1 AND g.environment = $2 AND g.to_at > $3 AND g.to_at <= $4
         ORDER BY g.from_at LIMIT 1000";
     let rows: Vec<(i64, Timestamp, Timestamp)> =
-        fetch_all!(transaction, SELECT, organization, environment, range.start, range.end);
+        fetch_all!(tenant.tx, SELECT, tenant.name, environment, range.start, range.end);
     Ok(rows.into_iter().map(|(snapshot, from, to)| (snapshot, ReportGap { from, to })).collect())
 }
 
 /// The events of an environment.
 pub async fn events(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     selected: SelectedEvents<'_>,
 ) -> Result<Vec<Content>, Error> {
@@ -327,7 +320,7 @@ pub async fn events(
         EventOrder::NewestFirst => "DESC",
         EventOrder::OldestFirst => "ASC",
     };
-    let (affected, wanted) = match transaction {
+    let (affected, wanted) = match tenant.tx {
         Transaction::Sqlite(_) => ("json_each(content, '$.artifacts') a", "SELECT value FROM json_each($7)"),
         Transaction::Postgres(_) => (
             "json_array_elements(content::json -> 'artifacts') AS a (value)",
@@ -344,9 +337,9 @@ pub async fn events(
     ));
     let wanted = artifacts.map(json).transpose()?;
     let rows: Vec<Json<Content>> = fetch_scalars!(
-        transaction,
+        tenant.tx,
         select,
-        organization,
+        tenant.name,
         environment,
         times.start,
         times.end,

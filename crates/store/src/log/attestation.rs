@@ -6,7 +6,7 @@ use sqlx::types::Uuid;
 
 use crate::database::transaction::{fetch_all, fetch_optional_scalar, fetch_scalars};
 use crate::log::contradictions::{is_latest_contradicted, is_origin_contradicted};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::Kind;
 use model::{Fingerprint, GitCommit, ReportedArtifact};
 
@@ -145,9 +145,8 @@ impl ClaimedCommit {
 /// Adds the parts of other tables to a record: the artifacts of an attestation; the attestations that the report of an
 /// artifact linked, and the origins that it determined; the manifests of an image index.
 pub(crate) async fn add_related(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     kind: Kind,
-    organization: &str,
     id: Uuid,
     record: &mut Map<String, Value>,
 ) -> Result<(), Error> {
@@ -167,13 +166,13 @@ pub(crate) async fn add_related(
         Kind::Attestation => {
             let commit = record.get("git_commit_info").and_then(Value::as_str);
             let commit = commit.and_then(|commit| serde_json::from_str::<GitCommit>(commit).ok()?.sha1);
-            let rows: Vec<ArtifactRow> = fetch_all!(transaction, SELECT, organization, id);
+            let rows: Vec<ArtifactRow> = fetch_all!(tenant.tx, SELECT, tenant.name, id);
             let artifacts = rows.into_iter().map(|row| row.record(id, commit.as_deref()));
             record.insert("artifacts".to_owned(), artifacts.collect());
         }
         Kind::Artifact => {
-            let links: Vec<Uuid> = fetch_scalars!(transaction, LINKS, organization, id);
-            let origins: Vec<OriginRow> = fetch_all!(transaction, REPORTED_ORIGIN, organization, id);
+            let links: Vec<Uuid> = fetch_scalars!(tenant.tx, LINKS, tenant.name, id);
+            let origins: Vec<OriginRow> = fetch_all!(tenant.tx, REPORTED_ORIGIN, tenant.name, id);
             let sent = record.get("content").and_then(Value::as_str);
             let sent = sent.and_then(|content| serde_json::from_str::<ReportedArtifact>(content).ok());
             let commit = sent.and_then(|sent| sent.commit().sha1);
@@ -181,14 +180,14 @@ pub(crate) async fn add_related(
             record.insert("attestations".to_owned(), links.collect());
             let origins = origins.into_iter().map(|origin| origin.record(commit.as_deref()));
             record.insert("origins".to_owned(), origins.collect());
-            let authors: Vec<ReportedAuthor> = fetch_all!(transaction, AUTHORS, organization, id);
+            let authors: Vec<ReportedAuthor> = fetch_all!(tenant.tx, AUTHORS, tenant.name, id);
             if !authors.is_empty() {
                 record
                     .insert("authors".to_owned(), authors.into_iter().map(ReportedAuthor::record).collect());
             }
         }
         Kind::ImageIndex => {
-            let rows: Vec<(Fingerprint, String)> = fetch_all!(transaction, MANIFESTS, organization, id);
+            let rows: Vec<(Fingerprint, String)> = fetch_all!(tenant.tx, MANIFESTS, tenant.name, id);
             let manifests = rows.into_iter();
             let manifests =
                 manifests.map(|(digest, platform)| json!({"fingerprint": digest, "platform": platform}));

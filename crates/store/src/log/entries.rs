@@ -35,7 +35,8 @@ async fn append_pending(transaction: &mut Transaction) -> Result<(), Error> {
         entries.extend(organizations.into_iter().map(|organization| (organization, Vec::new())));
         let mut declared = Vec::new();
         for organization in changed {
-            let opened_or_closed = crate::log::rows::declared_rows(transaction, &organization, at).await?;
+            let opened_or_closed =
+                crate::log::rows::declared_rows(&mut transaction.of(&organization), at).await?;
             declared.extend(opened_or_closed.into_iter().map(|(kind, id)| PendingRow {
                 organization: organization.clone(),
                 kind,
@@ -59,7 +60,7 @@ async fn append_pending(transaction: &mut Transaction) -> Result<(), Error> {
         entries.entry(organization).or_default().push(entry);
     }
     for (organization, new) in entries {
-        crate::log::append(transaction, &organization, new, now).await?;
+        crate::log::append(&mut transaction.of(&organization), new, now).await?;
     }
     Ok(())
 }
@@ -70,11 +71,11 @@ async fn row_entry(transaction: &mut Transaction, row: &PendingRow) -> Result<Op
     let (kind, id) = (*kind, *id);
     let Some(row_kind) = RowKind::find(kind) else { return Ok(None) };
     let Some(mut record) =
-        crate::log::rows::row_record(transaction, row_kind, kind, organization, id).await?
+        crate::log::rows::row_record(&mut transaction.of(organization), row_kind, kind, id).await?
     else {
         return Ok(None);
     };
-    crate::log::attestation::add_related(transaction, kind, organization, id, &mut record).await?;
+    crate::log::attestation::add_related(&mut transaction.of(organization), kind, id, &mut record).await?;
     let stored = || record.get(kind.time_column()?).and_then(serde_json::Value::as_i64);
     let at = at.or_else(stored).unwrap_or_default();
     let record_hash = record_hash(&record.into());

@@ -3,7 +3,7 @@
 use sqlx::types::Uuid;
 
 use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_scalar, fetch_scalars};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Fingerprint;
 use model::log::environment_change::{EnvironmentChange, NewSnapshot, RowsDigest};
 
@@ -53,8 +53,7 @@ pub(crate) fn started_pod(
 
 /// The change of an environment at a time.
 pub(crate) async fn environment_change(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     at: i64,
 ) -> Result<EnvironmentChange, Error> {
@@ -83,14 +82,14 @@ pub(crate) async fn environment_change(
         WHERE organization = $1 AND environment = $2 AND from_at + 0 = $3";
     const VERDICTS_ENDED: &str =
         "SELECT fingerprint FROM verdicts WHERE organization = $1 AND environment = $2 AND until_at = $3";
-    let snapshot: Option<SnapshotRow> = fetch_optional!(transaction, SNAPSHOT, organization, environment, at);
-    let started: Vec<StartedPodRow> = fetch_all!(transaction, PODS_STARTED, organization, environment, at);
-    let ended: Vec<Uuid> = fetch_scalars!(transaction, PODS_ENDED, organization, environment, at);
-    let artifacts_ended: Vec<_> = fetch_all!(transaction, ARTIFACTS_ENDED, organization, environment, at);
-    let verdicts_started: Vec<_> = fetch_all!(transaction, VERDICTS_STARTED, organization, environment, at);
-    let verdicts_ended: Vec<_> = fetch_scalars!(transaction, VERDICTS_ENDED, organization, environment, at);
+    let snapshot: Option<SnapshotRow> = fetch_optional!(tenant.tx, SNAPSHOT, tenant.name, environment, at);
+    let started: Vec<StartedPodRow> = fetch_all!(tenant.tx, PODS_STARTED, tenant.name, environment, at);
+    let ended: Vec<Uuid> = fetch_scalars!(tenant.tx, PODS_ENDED, tenant.name, environment, at);
+    let artifacts_ended: Vec<_> = fetch_all!(tenant.tx, ARTIFACTS_ENDED, tenant.name, environment, at);
+    let verdicts_started: Vec<_> = fetch_all!(tenant.tx, VERDICTS_STARTED, tenant.name, environment, at);
+    let verdicts_ended: Vec<_> = fetch_scalars!(tenant.tx, VERDICTS_ENDED, tenant.name, environment, at);
     let mut change = EnvironmentChange {
-        gap_from: fetch_optional_scalar!(transaction, GAP, organization, environment, at),
+        gap_from: fetch_optional_scalar!(tenant.tx, GAP, tenant.name, environment, at),
         artifacts_ended: artifacts_ended.into_iter().collect(),
         pods_started: RowsDigest::new(started.into_iter().map(StartedPodRow::columns).collect()),
         pods_ended: RowsDigest::new(ended.into_iter().map(|id| [id.to_string()]).collect()),
@@ -101,7 +100,7 @@ pub(crate) async fn environment_change(
     if let Some(SnapshotRow { snapshot, previous_confirmed_at }) = snapshot {
         let number = snapshot.number;
         let started: Vec<_> =
-            fetch_scalars!(transaction, ARTIFACTS_STARTED, organization, environment, number, at);
+            fetch_scalars!(tenant.tx, ARTIFACTS_STARTED, tenant.name, environment, number, at);
         change.artifacts_started = started.into_iter().collect();
         change.previous_confirmed_at = previous_confirmed_at;
         change.snapshot = Some(snapshot);

@@ -10,7 +10,7 @@ use crate::database::transaction::{fetch_all, fetch_optional, fetch_optional_sca
 use crate::log::row_id;
 use crate::log::rows::{RowKind, TimedKind};
 use crate::precedence::precedes;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::environment_change::ChangeRecord;
 use model::log::verification::{RecordedEntry, RowCounts};
 use model::log::{Entry, Head, Kind, Removal, start_record};
@@ -36,36 +36,28 @@ struct EnvironmentRow {
 }
 
 /// The entries of an organization's log after this one, at most `limit`.
-pub async fn page(
-    transaction: &mut Transaction,
-    organization: &str,
-    after: i64,
-    limit: i64,
-) -> Result<LogPage, Error> {
+pub async fn page(tenant: &mut Tenant<'_>, after: i64, limit: i64) -> Result<LogPage, Error> {
     const HEAD: &str = "SELECT size, hash FROM log_heads WHERE organization = $1";
     const SELECT: &str = "
         SELECT sequence, at, kind, record AS id, record_hash, hash FROM log_entries
         WHERE organization = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
     const REMOVED: &str = "SELECT audit_removed_before FROM organizations WHERE name = $1";
-    let head: Option<Head> = fetch_optional!(transaction, HEAD, organization);
-    let rows: Vec<Entry> = fetch_all!(transaction, SELECT, organization, after, limit);
-    let removed: Option<Option<i64>> = fetch_optional_scalar!(transaction, REMOVED, organization);
+    let head: Option<Head> = fetch_optional!(tenant.tx, HEAD, tenant.name);
+    let rows: Vec<Entry> = fetch_all!(tenant.tx, SELECT, tenant.name, after, limit);
+    let removed: Option<Option<i64>> = fetch_optional_scalar!(tenant.tx, REMOVED, tenant.name);
     let audit_horizon = removed.flatten().unwrap_or_default();
     let is_end = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
     let mut reader = Reader { audit_horizon, environments: HashMap::new(), size: 0 };
     let mut entries = Vec::new();
     let mut rows = rows.into_iter();
     for row in rows.by_ref() {
-        entries.push(reader.read(transaction, organization, row).await?);
+        entries.push(reader.read(tenant, row).await?);
         if reader.size > MAX_RECORD_BYTES {
             break;
         }
     }
-    let rows = if is_end && rows.next().is_none() {
-        Some(row_counts(transaction, organization, audit_horizon).await?)
-    } else {
-        None
-    };
+    let rows =
+        if is_end && rows.next().is_none() { Some(row_counts(tenant, audit_horizon).await?) } else { None };
     Ok(LogPage { entries, head: head.unwrap_or(Head::EMPTY), rows })
 }
 
@@ -238,30 +230,26 @@ const OF_ENVIRONMENTS: [OfEnvironments; 8] = {
 };
 
 /// The numbers of rows that the retention did not remove.
-async fn row_counts(
-    transaction: &mut Transaction,
-    organization: &str,
-    audit_horizon: i64,
-) -> Result<RowCounts, Error> {
+async fn row_counts(tenant: &mut Tenant<'_>, audit_horizon: i64) -> Result<RowCounts, Error> {
     const AUDIT: &str = "SELECT COUNT(*) FROM audit WHERE organization = $1 AND at >= $2";
     let mut counts = RowCounts::new();
     for TimedKind { kind, row, time } in RowKind::all() {
         let count: i64 = if kind == Kind::Audit {
-            fetch_scalar!(transaction, AUDIT, organization, audit_horizon)
+            fetch_scalar!(tenant.tx, AUDIT, tenant.name, audit_horizon)
         } else {
             // Without a comparison, which would skip times that SQLite stores as other types.
             let table = row.table;
             let select = format!("SELECT COUNT({time}) FROM {table} WHERE organization = $1");
-            fetch_scalar!(transaction, AssertSqlSafe(select), organization)
+            fetch_scalar!(tenant.tx, AssertSqlSafe(select), tenant.name)
         };
         counts.insert(kind.as_str().to_owned(), count);
     }
     for rows in OF_ENVIRONMENTS {
-        let count: i64 = fetch_scalar!(transaction, AssertSqlSafe(rows.select()), organization);
+        let count: i64 = fetch_scalar!(tenant.tx, AssertSqlSafe(rows.select()), tenant.name);
         counts.insert(rows.kind.to_owned(), count);
     }
     for (kind, select) in UNEXPLAINED {
-        let count: i64 = fetch_scalar!(transaction, select, organization);
+        let count: i64 = fetch_scalar!(tenant.tx, select, tenant.name);
         counts.insert(kind.to_owned(), count);
     }
     Ok(counts)
@@ -276,42 +264,27 @@ struct Reader {
 }
 
 impl Reader {
-    async fn read(
-        &mut self,
-        transaction: &mut Transaction,
-        organization: &str,
-        entry: Entry,
-    ) -> Result<RecordedEntry, Error> {
+    async fn read(&mut self, tenant: &mut Tenant<'_>, entry: Entry) -> Result<RecordedEntry, Error> {
         let mut is_attachment_removed = false;
         let record = match entry.kind.parse::<Kind>().ok() {
-            Some(Kind::Start) => Some(start_record(organization)),
+            Some(Kind::Start) => Some(start_record(tenant.name)),
             Some(Kind::Removal) => Removal::parse(&entry.id).map(|removal| removal.record()),
-            Some(Kind::Environment) => self.environment(transaction, organization, &entry).await?,
+            Some(Kind::Environment) => self.environment(tenant, &entry).await?,
             Some(Kind::Audit) if entry.at < self.audit_horizon => None,
             Some(kind) => match RowKind::find(kind).zip(row_id(&entry.id)) {
-                Some((row, id)) => {
-                    match crate::log::rows::row_record(transaction, row, kind, organization, id).await? {
-                        Some(mut record) => {
-                            let added = crate::log::attestation::add_related(
-                                transaction,
-                                kind,
-                                organization,
-                                id,
-                                &mut record,
-                            )
-                            .await;
-                            if kind == Kind::Attestation {
-                                let size =
-                                    crate::log::attestation::check_attachment(transaction, &mut record)
-                                        .await?;
-                                is_attachment_removed = size.is_none();
-                                self.size += size.unwrap_or_default() / FILE_BYTES;
-                            }
-                            Some(readable(added.map(|()| Value::from(record)))?)
+                Some((row, id)) => match crate::log::rows::row_record(tenant, row, kind, id).await? {
+                    Some(mut record) => {
+                        let added = crate::log::attestation::add_related(tenant, kind, id, &mut record).await;
+                        if kind == Kind::Attestation {
+                            let size =
+                                crate::log::attestation::check_attachment(tenant.tx, &mut record).await?;
+                            is_attachment_removed = size.is_none();
+                            self.size += size.unwrap_or_default() / FILE_BYTES;
                         }
-                        None => None,
+                        Some(readable(added.map(|()| Value::from(record)))?)
                     }
-                }
+                    None => None,
+                },
                 None => None,
             },
             None => None,
@@ -320,29 +293,23 @@ impl Reader {
         Ok(RecordedEntry { entry, record, is_attachment_removed })
     }
 
-    async fn environment(
-        &mut self,
-        transaction: &mut Transaction,
-        organization: &str,
-        entry: &Entry,
-    ) -> Result<Option<Value>, Error> {
+    async fn environment(&mut self, tenant: &mut Tenant<'_>, entry: &Entry) -> Result<Option<Value>, Error> {
         const SELECT: &str = "SELECT name, horizon_at FROM environments WHERE organization = $1 AND id = $2";
         let Some(id) = row_id(&entry.id) else { return Ok(None) };
         let row = match self.environments.entry(id) {
             hash_map::Entry::Occupied(known) => known.into_mut(),
             hash_map::Entry::Vacant(unknown) => {
-                unknown.insert(fetch_optional!(transaction, SELECT, organization, id))
+                unknown.insert(fetch_optional!(tenant.tx, SELECT, tenant.name, id))
             }
         };
         let Some(row) = row else { return Ok(None) };
         if row.horizon_at.is_some_and(|horizon| entry.at < horizon) {
             return Ok(None);
         }
-        let change =
-            crate::log::environment::environment_change(transaction, organization, id, entry.at).await;
+        let change = crate::log::environment::environment_change(tenant, id, entry.at).await;
         let record = change.map(|change| {
             let (id, environment, at) = (&entry.id, &row.name, entry.at);
-            json!(ChangeRecord { id, organization, environment, at, change: &change })
+            json!(ChangeRecord { id, organization: tenant.name, environment, at, change: &change })
         });
         readable(record).map(Some)
     }

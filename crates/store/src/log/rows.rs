@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Column as _, Row as _};
 
 use crate::database::transaction::{fetch_scalars, on};
 use crate::log::contradictions::is_latest_contradicted;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 
 /// The type of a column.
@@ -322,10 +322,9 @@ macro_rules! read {
 
 /// The record of a row; `None` if the row does not exist.
 pub(crate) async fn row_record(
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     row: &RowKind,
     kind: Kind,
-    organization: &str,
     id: Uuid,
 ) -> Result<Option<Map<String, Value>>, Error> {
     let columns = match kind {
@@ -334,13 +333,13 @@ pub(crate) async fn row_record(
         _ => END,
     };
     let joins = if kind == Kind::Attestation { ATTESTATION_JOINS } else { "" };
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new("SELECT x.id");
         for (_, names) in columns {
             query.push(", ").push(*names);
         }
         query.push(" FROM ").push(row.table).push(" x").push(joins);
-        query.push(" WHERE x.organization = ").push_bind(organization);
+        query.push(" WHERE x.organization = ").push_bind(tenant.name);
         query.push(" AND x.id = ").push_bind(id);
         let row = query.build().fetch_optional(connection).await?;
         row.map(|row| read!(row, columns))
@@ -348,16 +347,12 @@ pub(crate) async fn row_record(
 }
 
 /// The declared rows that were opened or closed at a time.
-pub(crate) async fn declared_rows(
-    transaction: &mut Transaction,
-    organization: &str,
-    at: i64,
-) -> Result<Vec<(Kind, Uuid)>, Error> {
+pub(crate) async fn declared_rows(tenant: &mut Tenant<'_>, at: i64) -> Result<Vec<(Kind, Uuid)>, Error> {
     let mut rows = Vec::new();
     for TimedKind { kind, row, time } in RowKind::all().filter(|kind| kind.row.end.is_some()) {
         let table = row.table;
         let select = format!("SELECT id FROM {table} WHERE organization = $1 AND {time} = $2 ORDER BY id");
-        let ids: Vec<Uuid> = fetch_scalars!(transaction, AssertSqlSafe(select), organization, at);
+        let ids: Vec<Uuid> = fetch_scalars!(tenant.tx, AssertSqlSafe(select), tenant.name, at);
         rows.extend(ids.into_iter().map(|id| (kind, id)));
     }
     Ok(rows)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::columns::Json;
 use crate::database::transaction::fetch_all;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{TargetKind, Timestamp, Trigger};
 
 /// The part of a target's address that is not secret, as it is stored and as responses have it.
@@ -100,11 +100,7 @@ impl ListedTarget {
 }
 
 /// The open actions of an organization by number, or the one with this number. Only the bootstrap file creates them.
-pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
-    number: Option<i64>,
-) -> Result<Vec<ListedAction>, Error> {
+pub async fn list(tenant: &mut Tenant<'_>, number: Option<i64>) -> Result<Vec<ListedAction>, Error> {
     const ACTIONS: &str = "
         SELECT name, 'env' AS kind, number, environments, triggers, 'bootstrap' AS created_by,
                FALSE AS is_created_from_chat_app, modified_at AS last_modified_at, created_at
@@ -113,8 +109,8 @@ pub async fn list(
     const TARGETS: &str = "
         SELECT action, name, kind, content, last_success_at, last_failure_at, last_error FROM targets
         WHERE organization = $1 AND closed_at IS NULL ORDER BY created_at, id";
-    let mut actions: Vec<ListedAction> = fetch_all!(transaction, ACTIONS, organization, number);
-    let targets: Vec<TargetOfAction> = fetch_all!(transaction, TARGETS, organization);
+    let mut actions: Vec<ListedAction> = fetch_all!(tenant.tx, ACTIONS, tenant.name, number);
+    let targets: Vec<TargetOfAction> = fetch_all!(tenant.tx, TARGETS, tenant.name);
     let mut by_action: BTreeMap<i64, Vec<ListedTarget>> = BTreeMap::new();
     for TargetOfAction { action, target } in targets {
         by_action.entry(action).or_default().push(target);

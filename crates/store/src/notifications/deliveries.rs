@@ -5,7 +5,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::Json;
 use crate::database::row_limit::{AtMost, one_more_than};
 use crate::database::transaction::fetch_all;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::Timestamp;
 use rules::notification::EventContent;
 
@@ -37,8 +37,7 @@ pub struct Delivery {
 /// The deliveries to an action's current and former targets, newest first, optionally only those before a
 /// notification.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     action: i64,
     before: Option<Uuid>,
 ) -> Result<AtMost<Delivery>, Error> {
@@ -50,12 +49,12 @@ pub async fn list(
         SELECT n.id, n.due_at, n.attempts, n.merged_events, n.sent_at, n.dropped_at, n.last_error, v.content
         FROM notifications n JOIN events v ON v.organization = n.organization AND v.id = n.event
         WHERE n.organization = $1 AND n.target = $2 AND n.id < $3 ORDER BY n.id DESC LIMIT $4";
-    let targets: Vec<(Uuid, String, bool)> = fetch_all!(transaction, TARGETS, organization, action);
+    let targets: Vec<(Uuid, String, bool)> = fetch_all!(tenant.tx, TARGETS, tenant.name, action);
     let before = before.unwrap_or(Uuid::max());
     let mut listed = Vec::new();
     for (id, name, is_closed) in targets {
         let rows: Vec<Delivery> =
-            fetch_all!(transaction, SELECT, organization, id, before, one_more_than(PAGE_SIZE));
+            fetch_all!(tenant.tx, SELECT, tenant.name, id, before, one_more_than(PAGE_SIZE));
         listed.extend(rows.into_iter().map(|row| Delivery { target: name.clone(), is_closed, ..row }));
     }
     listed.sort_unstable_by_key(|delivery| std::cmp::Reverse(delivery.id));

@@ -11,7 +11,7 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::{Json, json};
 use crate::database::transaction::{execute, fetch_all, fetch_one, fetch_optional_scalar};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{TargetKind, Timestamp, Trigger};
 
 /// An open target with a due notification.
@@ -214,11 +214,7 @@ pub async fn record_failure(
 }
 
 /// Whether a later event began or ended the condition of a notification's event, and has a notification for its target.
-pub async fn is_superseded(
-    transaction: &mut Transaction,
-    organization: &str,
-    notification: Uuid,
-) -> Result<bool, Error> {
+pub async fn is_superseded(tenant: &mut Tenant<'_>, notification: Uuid) -> Result<bool, Error> {
     const SELECT: &str = "
         SELECT e.kind, later.kind
         FROM notifications n JOIN events e ON e.organization = n.organization AND e.id = n.event
@@ -227,7 +223,7 @@ pub async fn is_superseded(
           JOIN notifications m ON m.organization = n.organization AND m.event = later.id AND m.target = n.target
         WHERE n.organization = $1 AND n.id = $2
           AND later.kind IN ('ON_NON_COMPLIANT_ENV', 'ON_COMPLIANT_ENV', 'ON_SILENT_ENV', 'ON_REPORTING_ENV')";
-    let kinds: Vec<(String, String)> = fetch_all!(transaction, SELECT, organization, notification);
+    let kinds: Vec<(String, String)> = fetch_all!(tenant.tx, SELECT, tenant.name, notification);
     let condition = |kind: &str| kind.parse::<Trigger>().ok().and_then(Trigger::condition);
     Ok(kinds.iter().any(|(kind, later)| condition(kind) == condition(later)))
 }

@@ -15,7 +15,7 @@ use crate::database::columns::{Json, json};
 use crate::database::transaction::{
     execute, fetch_all, fetch_for_all, fetch_one, fetch_optional, fetch_scalars, for_all,
 };
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{Fingerprint, Timestamp};
 use rules::environment_status::Expiry;
 use rules::notification::{Cause, CauseKind};
@@ -73,8 +73,7 @@ pub struct QueueBacklog {
 /// artifacts, or of all. An environment that is queued already keeps its cause and its position, and, if it is queued for
 /// other artifacts, all of its artifacts are evaluated.
 pub async fn push(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = &str>,
     artifacts: Option<&BTreeSet<Fingerprint>>,
     cause: &Cause,
@@ -96,7 +95,7 @@ pub async fn push(
     );
     let cause = json(cause)?;
     let artifacts = artifacts.map(json).transpose()?;
-    for_all!(transaction, insert, environments, &cause, at, &artifacts, organization);
+    for_all!(tenant.tx, insert, environments, &cause, at, &artifacts, tenant.name);
     Ok(())
 }
 
@@ -114,17 +113,12 @@ pub async fn due_organizations(transaction: &mut Transaction, now: Timestamp) ->
 
 /// Queues the environments of an organization in which an allow-list entry or an attestation expired. The caller has
 /// locked the organization's verdicts exclusively, so that transactions that queue the same environments cannot deadlock.
-pub async fn push_due(
-    transaction: &mut Transaction,
-    organization: &str,
-    cause: &Cause,
-    now: Timestamp,
-) -> Result<(), Error> {
+pub async fn push_due(tenant: &mut Tenant<'_>, cause: &Cause, now: Timestamp) -> Result<(), Error> {
     const QUEUE: &str = "
         INSERT INTO evaluation_queue (organization, environment, cause, queued_at)
         SELECT organization, id, $1, $2 FROM environments WHERE organization = $3 AND evaluate_at <= $2
         ON CONFLICT DO NOTHING";
-    execute!(transaction, QUEUE, json(cause)?, now, organization);
+    execute!(tenant.tx, QUEUE, json(cause)?, now, tenant.name);
     Ok(())
 }
 
@@ -142,8 +136,7 @@ pub async fn organizations(
 
 /// Environments that are due: first those that never failed, in the order of the queue.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     now: Timestamp,
     limit: usize,
 ) -> Result<Vec<QueuedEnvironment>, Error> {
@@ -151,20 +144,19 @@ pub async fn list(
         SELECT q.environment, e.name, q.cause, q.artifacts, q.attempts
         FROM evaluation_queue q JOIN environments e ON e.organization = q.organization AND e.id = q.environment
         WHERE q.organization = $1 AND q.due_at <= $2 ORDER BY q.attempts, q.queued_at, q.environment LIMIT $3";
-    Ok(fetch_all!(transaction, SELECT, organization, now, i64::try_from(limit).unwrap_or(i64::MAX)))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name, now, i64::try_from(limit).unwrap_or(i64::MAX)))
 }
 
 /// Takes environments from the queue, except those that another replica has taken, and those that were queued for other
 /// artifacts meanwhile.
 pub async fn take(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<Uuid>, Error> {
     let artifacts = json(artifacts)?;
     // PostgreSQL: does not wait for a replica that is evaluating them.
-    let lock = match transaction {
+    let lock = match tenant.tx {
         Transaction::Sqlite(_) => "",
         Transaction::Postgres(_) => "FOR UPDATE SKIP LOCKED",
     };
@@ -174,26 +166,21 @@ pub async fn take(
            WHERE organization = ? AND artifacts = ? AND environment IN (?) {lock}) RETURNING environment"
     );
     let taken: Vec<(Uuid,)> =
-        fetch_for_all!(transaction, delete, environments, organization, organization, &artifacts);
+        fetch_for_all!(tenant.tx, delete, environments, tenant.name, tenant.name, &artifacts);
     Ok(taken.into_iter().map(|(environment,)| environment).collect())
 }
 
 /// The progress of a queued evaluation of all artifacts of a locked environment; `None` if another replica completed it.
-pub async fn progress(
-    transaction: &mut Transaction,
-    organization: &str,
-    environment: Uuid,
-) -> Result<Option<Progress>, Error> {
+pub async fn progress(tenant: &mut Tenant<'_>, environment: Uuid) -> Result<Option<Progress>, Error> {
     const SELECT: &str = "
         SELECT position, end_position, compliant_until, evaluate_at FROM evaluation_queue
         WHERE organization = $1 AND environment = $2 AND artifacts IS NULL";
-    Ok(fetch_optional!(transaction, SELECT, organization, environment))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, environment))
 }
 
 /// Queues the rest of an evaluation of a locked environment. An environment that is queued already keeps its place.
 pub async fn push_rest(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     progress: Progress,
     cause: &Cause,
@@ -210,9 +197,9 @@ pub async fn push_rest(
     let Progress { position, end_position, expiry } = progress;
     let Expiry { compliant_until, evaluate_at } = expiry;
     execute!(
-        transaction,
+        tenant.tx,
         UPSERT,
-        organization,
+        tenant.name,
         environment,
         json(cause)?,
         at,
@@ -226,43 +213,33 @@ pub async fn push_rest(
 
 /// Adds the expiry of artifacts that were evaluated before the evaluation of all artifacts of their environment is
 /// complete.
-pub async fn add_expiry(
-    transaction: &mut Transaction,
-    organization: &str,
-    environment: Uuid,
-    expiry: Expiry,
-) -> Result<(), Error> {
+pub async fn add_expiry(tenant: &mut Tenant<'_>, environment: Uuid, expiry: Expiry) -> Result<(), Error> {
     const UPDATE: &str = "
         UPDATE evaluation_queue
         SET compliant_until = CASE WHEN compliant_until <= $1 THEN compliant_until ELSE COALESCE($1, compliant_until) END,
             evaluate_at = CASE WHEN evaluate_at <= $2 THEN evaluate_at ELSE COALESCE($2, evaluate_at) END
         WHERE organization = $3 AND environment = $4";
-    execute!(transaction, UPDATE, expiry.compliant_until, expiry.evaluate_at, organization, environment);
+    execute!(tenant.tx, UPDATE, expiry.compliant_until, expiry.evaluate_at, tenant.name, environment);
     Ok(())
 }
 
 /// Removes a locked environment from the queue, all artifacts of which were evaluated.
-pub async fn remove(
-    transaction: &mut Transaction,
-    organization: &str,
-    environment: Uuid,
-) -> Result<(), Error> {
+pub async fn remove(tenant: &mut Tenant<'_>, environment: Uuid) -> Result<(), Error> {
     const DELETE: &str = "DELETE FROM evaluation_queue WHERE organization = $1 AND environment = $2";
-    execute!(transaction, DELETE, organization, environment);
+    execute!(tenant.tx, DELETE, tenant.name, environment);
     Ok(())
 }
 
 /// Counts a failed attempt to evaluate environments. The next one is at this time.
 pub async fn postpone(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
     due_at: Timestamp,
 ) -> Result<(), Error> {
     const UPDATE: &str = "
         UPDATE evaluation_queue SET attempts = attempts + 1, due_at = ?
         WHERE organization = ? AND environment IN (?)";
-    for_all!(transaction, UPDATE, environments, due_at, organization);
+    for_all!(tenant.tx, UPDATE, environments, due_at, tenant.name);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use crate::database::from_row::all_from_rows;
 use crate::database::rows::{Bytes, Id, converted, flag};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, fetch_scalars};
 use crate::image_indexes::related;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{
     ComplianceState, EnvironmentName, EvidenceKind, Fingerprint, JunitResult, SignedEvidence, Timestamp,
 };
@@ -90,13 +90,12 @@ macro_rules! push_in {
 
 /// The evidence that policies need, of these artifacts.
 pub async fn read(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     needs: &Needs<'_>,
 ) -> Result<BTreeMap<Fingerprint, Evidence>, Error> {
     let listed = if needs.related && (needs.approvals || !needs.latest.is_empty()) {
-        crate::image_indexes::listed_manifests(transaction, organization, artifacts).await?
+        crate::image_indexes::listed_manifests(tenant, artifacts).await?
     } else {
         Vec::new()
     };
@@ -105,17 +104,17 @@ pub async fn read(
     artifacts.extend(related(&listed));
     let mut evidence: BTreeMap<Fingerprint, Evidence> = BTreeMap::new();
     if !needs.latest.is_empty() {
-        add_attestations(transaction, organization, &artifacts, needs, &mut evidence).await?;
+        add_attestations(tenant, &artifacts, needs, &mut evidence).await?;
     }
     if needs.authors {
         let first = if listed.is_empty() {
             Vec::new()
         } else {
-            crate::image_indexes::first_indexes(transaction, organization, &artifacts).await?
+            crate::image_indexes::first_indexes(tenant, &artifacts).await?
         };
         let mut named = artifacts.clone();
         named.extend(first.iter().map(|(_, index)| *index));
-        let authorship = crate::attestations::authors::read(transaction, organization, &named).await?;
+        let authorship = crate::attestations::authors::read(tenant, &named).await?;
         for (manifest, index) in first {
             if let Some(of_index) = authorship.get(&index) {
                 evidence.entry(manifest).or_default().authorship.add(of_index);
@@ -128,7 +127,7 @@ pub async fn read(
         }
     }
     if needs.approvals {
-        for (artifact, approval) in approved(transaction, organization, artifacts).await? {
+        for (artifact, approval) in approved(tenant, artifacts).await? {
             evidence.entry(artifact).or_default().approvals.push(approval);
         }
     }
@@ -137,8 +136,7 @@ pub async fn read(
 }
 
 async fn add_attestations(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     needs: &Needs<'_>,
     evidence: &mut BTreeMap<Fingerprint, Evidence>,
@@ -148,22 +146,22 @@ async fn add_attestations(
         SELECT f.fingerprint, f.flow, r.trail
         FROM flow_artifacts f JOIN reported_artifacts r ON r.organization = f.organization AND r.id = f.report
         WHERE f.organization = ? AND f.fingerprint IN (?)";
-    let latest = latest_attestations(transaction, organization, &needs.latest, artifacts).await?;
+    let latest = latest_attestations(tenant, &needs.latest, artifacts).await?;
     let mut reported: Vec<(Fingerprint, String, Option<Uuid>)> = Vec::new();
     if needs.latest == LatestNeeded::All {
-        reported = fetch_for_all!(transaction, REPORTED, artifacts.iter().copied(), organization);
+        reported = fetch_for_all!(tenant.tx, REPORTED, artifacts.iter().copied(), tenant.name);
     }
     let counted = latest.iter().filter(|row| needs.counts_tests(&row.flow, &row.name));
-    let counts = test_counts(transaction, organization, counted.map(|row| row.attestation).collect()).await?;
+    let counts = test_counts(tenant, counted.map(|row| row.attestation).collect()).await?;
     let is_evidence = |row: &&LatestRow| EvidenceKind::ALL.iter().any(|kind| kind.as_str() == row.kind);
     let signed = latest.iter().filter(is_evidence).filter(|row| needs.reads_signature(&row.flow, &row.name));
-    let signed = signatures(transaction, organization, signed.map(|row| row.attestation).collect()).await?;
+    let signed = signatures(tenant, signed.map(|row| row.attestation).collect()).await?;
     let trails = latest.iter().map(|row| row.trail).chain(reported.iter().filter_map(|(.., trail)| *trail));
     let trails = trails.filter(|_| needs.trails).collect();
-    let trails = crate::trails::compliance::read(transaction, organization, &trails).await?;
+    let trails = crate::trails::compliance::read(tenant, &trails).await?;
     let mut tags = Tags::new();
     if needs.tags {
-        let all = crate::tags::of_flows(transaction, organization).await?;
+        let all = crate::tags::of_flows(tenant).await?;
         tags.extend(all.into_iter().map(|(flow, tags)| (flow, Arc::new(tags))));
     }
     for row in latest {
@@ -192,8 +190,7 @@ async fn add_attestations(
 /// The latest attestation of each needed flow and name, in the order of recording. May return more: flows and names are
 /// matched independently.
 async fn latest_attestations(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     needed: &LatestNeeded<'_>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<LatestRow>, Error> {
@@ -202,14 +199,14 @@ async fn latest_attestations(
         FROM latest_attestations WHERE organization = ";
     macro_rules! push_filter {
         ($query:ident) => {
-            $query.push(COLUMNS).push_bind(organization);
+            $query.push(COLUMNS).push_bind(tenant.name);
             if let LatestNeeded::Of { flows, names } = needed {
                 push_in!($query, "flow", flows.iter().copied());
                 push_in!($query, "name", names.iter().copied());
             }
         };
     }
-    match transaction {
+    match tenant.tx {
         Transaction::Sqlite(transaction) => {
             let mut query = sqlx::QueryBuilder::new(
                 "SELECT json_group_array(json_array(hex(fingerprint), flow, name, is_compliant, hex(attestation),
@@ -234,8 +231,7 @@ async fn latest_attestations(
 
 /// The allow-lists of environments, by environment; only entries that may be about these artifacts.
 pub async fn allow_lists(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = &str>,
     artifacts: &BTreeSet<Fingerprint>,
 ) -> Result<HashMap<String, AllowList>, Error> {
@@ -244,13 +240,13 @@ pub async fn allow_lists(
         return Ok(lists);
     }
     let rows: Vec<AllowanceRow> = fetch_for_all!(
-        transaction,
+        tenant.tx,
         |query| {
             query.push(
                 "SELECT environment, fingerprint, pattern, reason, author, expires_at FROM allowances
                  WHERE organization = ",
             );
-            query.push_bind(organization).push(" AND closed_at IS NULL");
+            query.push_bind(tenant.name).push(" AND closed_at IS NULL");
             // More are read together with the entries for other artifacts.
             if artifacts.len() <= MAX_STATEMENT_ROWS {
                 query.push(" AND (pattern IS NOT NULL OR fingerprint IN (");
@@ -275,13 +271,12 @@ pub async fn allow_lists(
 
 /// The numbers of tests that ran and of skipped tests of each of these attestations.
 async fn test_counts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     attestations: BTreeSet<Uuid>,
 ) -> Result<HashMap<Uuid, (u32, u32)>, Error> {
     const SELECT: &str = "SELECT id, results FROM attestations WHERE organization = ? AND id IN (?)";
     let rows: Vec<(Uuid, Json<Vec<JunitResult>>)> =
-        fetch_for_all!(transaction, SELECT, attestations, organization);
+        fetch_for_all!(tenant.tx, SELECT, attestations, tenant.name);
     let sum = |(id, Json(results)): (Uuid, Json<Vec<JunitResult>>)| {
         let JunitResult { total, skipped, .. } = JunitResult::sum(&results);
         (id, (total.saturating_sub(skipped), skipped))
@@ -291,27 +286,25 @@ async fn test_counts(
 
 /// The verified signatures of those of these attestations that have one.
 async fn signatures(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     attestations: BTreeSet<Uuid>,
 ) -> Result<HashMap<Uuid, SignedEvidence>, Error> {
     const SELECT: &str = "
         SELECT id, signed_evidence FROM attestations
         WHERE signed_evidence IS NOT NULL AND organization = ? AND id IN (?)";
     let rows: Vec<(Uuid, Json<SignedEvidence>)> =
-        fetch_for_all!(transaction, SELECT, attestations, organization);
+        fetch_for_all!(tenant.tx, SELECT, attestations, tenant.name);
     Ok(rows.into_iter().map(|(id, Json(signed))| (id, signed)).collect())
 }
 
 async fn approved(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: impl IntoIterator<Item = Fingerprint>,
 ) -> Result<Vec<(Fingerprint, ApprovalEvidence)>, Error> {
     const SELECT: &str = "
         SELECT target, environment, created_by, content FROM approvals
         WHERE organization = ? AND closed_at IS NULL AND state = 'APPROVED' AND target IN (?)";
-    let rows: Vec<ApprovedRow> = fetch_for_all!(transaction, SELECT, artifacts, organization);
+    let rows: Vec<ApprovedRow> = fetch_for_all!(tenant.tx, SELECT, artifacts, tenant.name);
     let approval = |row: ApprovedRow| {
         let ApprovedRow { target, environment, created_by, content: Json(content) } = row;
         let approvers = content.approvals.into_iter().map(|sign_off| sign_off.approved_by).collect();
@@ -322,8 +315,7 @@ async fn approved(
 
 /// The artifacts whose latest attestations are in a trail, and those that were reported in it, at most `limit`.
 pub async fn artifacts_of_trail(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
     limit: usize,
 ) -> Result<BTreeSet<Fingerprint>, Error> {
@@ -332,6 +324,6 @@ pub async fn artifacts_of_trail(
           SELECT fingerprint FROM latest_attestations WHERE organization = $1 AND trail = $2
           UNION SELECT fingerprint FROM reported_artifacts WHERE organization = $1 AND trail = $2 LIMIT $3) AS held";
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let artifacts: Vec<Fingerprint> = fetch_scalars!(transaction, SELECT, organization, trail, limit);
+    let artifacts: Vec<Fingerprint> = fetch_scalars!(tenant.tx, SELECT, tenant.name, trail, limit);
     Ok(artifacts.into_iter().collect())
 }

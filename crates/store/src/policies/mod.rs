@@ -13,7 +13,7 @@ use crate::database::from_row::all_from_rows;
 use crate::database::transaction::{
     fetch_all, fetch_for_all, fetch_optional_scalar, fetch_scalar, fetch_scalars, for_all, insert, on,
 };
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{Fingerprint, Timestamp};
 use rules::policy::PolicyVersion;
@@ -73,15 +73,14 @@ struct EnvironmentPolicyRow {
 
 /// The policies of environments, by environment.
 pub async fn of_environment(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = &str>,
 ) -> Result<HashMap<String, Vec<EnvironmentPolicy>>, Error> {
     const SELECT: &str = "
         SELECT a.environment, v.id, v.name, v.version
         FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
         WHERE a.closed_at IS NULL AND v.closed_at IS NULL AND a.organization = ? AND a.environment IN (?)";
-    let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(transaction, SELECT, environments, organization);
+    let rows: Vec<EnvironmentPolicyRow> = fetch_for_all!(tenant.tx, SELECT, environments, tenant.name);
     let mut policies: HashMap<String, Vec<EnvironmentPolicy>> = HashMap::new();
     for EnvironmentPolicyRow { environment, id, name, version } in rows {
         let name = PolicyVersion { name, version };
@@ -96,8 +95,7 @@ pub async fn of_environment(
 
 /// The policies that an environment had at a point in time, each with the hash of its content.
 pub async fn at(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &str,
     at: Timestamp,
 ) -> Result<Vec<(PolicyVersion, Fingerprint)>, Error> {
@@ -107,7 +105,7 @@ pub async fn at(
         WHERE a.organization = $1 AND a.environment = $2
           AND a.attached_at <= $3 AND (a.closed_at IS NULL OR a.closed_at > $3)
           AND v.created_at <= $3 AND (v.closed_at IS NULL OR v.closed_at > $3)";
-    let rows: Vec<(String, i64, String)> = fetch_all!(transaction, SELECT, organization, environment, at);
+    let rows: Vec<(String, i64, String)> = fetch_all!(tenant.tx, SELECT, tenant.name, environment, at);
     let policy = |(name, version, content): (String, i64, String)| {
         (PolicyVersion { name, version }, Fingerprint::from_content(content.as_bytes()))
     };
@@ -118,18 +116,17 @@ pub async fn at(
 
 /// The contents of policies, by their identifiers.
 pub async fn contents(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     ids: impl IntoIterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, String>, Error> {
     const SELECT: &str = "SELECT id, content FROM policy_versions WHERE organization = ? AND id IN (?)";
-    let rows: Vec<(Uuid, String)> = fetch_for_all!(transaction, SELECT, ids, organization);
+    let rows: Vec<(Uuid, String)> = fetch_for_all!(tenant.tx, SELECT, ids, tenant.name);
     Ok(rows.into_iter().collect())
 }
 
 /// Whether a policy that is attached to an environment of the organization requires that trails comply with their
 /// templates.
-pub async fn needs_trails(transaction: &mut Transaction, organization: &str) -> Result<bool, Error> {
+pub async fn needs_trails(tenant: &mut Tenant<'_>) -> Result<bool, Error> {
     const COUNT: &str = "
         SELECT COUNT(*) FROM (
           SELECT 1 FROM policy_versions v
@@ -137,58 +134,50 @@ pub async fn needs_trails(transaction: &mut Transaction, organization: &str) -> 
             AND EXISTS (SELECT 1 FROM policy_attachments a
                         WHERE a.organization = v.organization AND a.policy = v.name AND a.closed_at IS NULL)
           LIMIT 1) AS needed";
-    let count: i64 = fetch_scalar!(transaction, COUNT, organization);
+    let count: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name);
     Ok(count > 0)
 }
 
 /// The environments to which policies are attached.
-pub async fn environments(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+pub async fn environments(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str = "
         SELECT DISTINCT a.environment
         FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
         WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
 /// The environments with a policy that requires that trails comply with their templates.
-pub async fn environments_that_need_trails(
-    transaction: &mut Transaction,
-    organization: &str,
-) -> Result<Vec<String>, Error> {
+pub async fn environments_that_need_trails(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str = "
         SELECT DISTINCT a.environment
         FROM policy_attachments a JOIN policy_versions v ON v.organization = a.organization AND v.name = a.policy
         WHERE a.organization = $1 AND a.closed_at IS NULL AND v.closed_at IS NULL AND v.needs_trails";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
 /// The current version of a policy.
-pub async fn names(transaction: &mut Transaction, organization: &str) -> Result<Vec<String>, Error> {
+pub async fn names(tenant: &mut Tenant<'_>) -> Result<Vec<String>, Error> {
     const SELECT: &str =
         "SELECT DISTINCT name FROM policy_versions WHERE organization = $1 AND closed_at IS NULL";
-    Ok(fetch_scalars!(transaction, SELECT, organization))
+    Ok(fetch_scalars!(tenant.tx, SELECT, tenant.name))
 }
 
-pub async fn current(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<Option<CurrentPolicy>, Error> {
-    Ok(all_current(transaction, organization, Some(name)).await?.pop())
+pub async fn current(tenant: &mut Tenant<'_>, name: &str) -> Result<Option<CurrentPolicy>, Error> {
+    Ok(all_current(tenant, Some(name)).await?.pop())
 }
 
 /// The current versions of an organization's policies; of one policy if `name` names it.
 pub(crate) async fn all_current(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     name: Option<&str>,
 ) -> Result<Vec<CurrentPolicy>, Error> {
     const SELECT: &str = "
         SELECT id, name, version, description, content, is_declared FROM policy_versions
         WHERE closed_at IS NULL AND organization = ";
-    Ok(on!(transaction, |connection| {
+    Ok(on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(SELECT);
-        query.push_bind(organization);
+        query.push_bind(tenant.name);
         if let Some(name) = name {
             query.push(" AND name = ").push_bind(name);
         }
@@ -197,61 +186,50 @@ pub(crate) async fn all_current(
 }
 
 /// Records a new version of a policy, which supersedes the current one. Returns its number.
-pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
-    new: NewPolicy<'_>,
-    at: Timestamp,
-) -> Result<i64, Error> {
+pub async fn insert(tenant: &mut Tenant<'_>, new: NewPolicy<'_>, at: Timestamp) -> Result<i64, Error> {
     const LAST: &str =
         "SELECT COALESCE(MAX(version), 0) FROM policy_versions WHERE organization = $1 AND name = $2";
     const INSERT: &str = "
         INSERT INTO policy_versions (id, organization, name, version, description, comment, content, needs_trails,
                                      is_declared, created_by, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    let last: i64 = fetch_scalar!(transaction, LAST, organization, new.name);
-    close(transaction, organization, new.name, at).await?;
+    let last: i64 = fetch_scalar!(tenant.tx, LAST, tenant.name, new.name);
+    close(tenant, new.name, at).await?;
     let id = crate::new_id();
-    on!(transaction, |connection| {
-        let insert = sqlx::query(INSERT).bind(id).bind(organization).bind(new.name);
+    on!(tenant.tx, |connection| {
+        let insert = sqlx::query(INSERT).bind(id).bind(tenant.name).bind(new.name);
         let insert = insert.bind(last + 1).bind(new.description).bind(new.comment).bind(new.content);
         let insert = insert.bind(new.needs_trails).bind(new.is_declared).bind(new.created_by);
         insert.bind(at.micros()).execute(connection).await?;
     });
-    transaction.log().row(organization, Kind::PolicyVersion, id);
+    tenant.tx.log().row(tenant.name, Kind::PolicyVersion, id);
     Ok(last + 1)
 }
 
 /// Closes the current version of a policy.
-pub(crate) async fn close(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-    at: Timestamp,
-) -> Result<(), Error> {
+pub(crate) async fn close(tenant: &mut Tenant<'_>, name: &str, at: Timestamp) -> Result<(), Error> {
     const CLOSE: &str = "
         UPDATE policy_versions SET closed_at = $1 WHERE organization = $2 AND name = $3 AND closed_at IS NULL
         RETURNING id";
-    let closed: Option<Uuid> = fetch_optional_scalar!(transaction, CLOSE, at, organization, name);
+    let closed: Option<Uuid> = fetch_optional_scalar!(tenant.tx, CLOSE, at, tenant.name, name);
     if let Some(id) = closed {
-        transaction.log().row(organization, Kind::PolicyVersionEnd, id);
+        tenant.tx.log().row(tenant.name, Kind::PolicyVersionEnd, id);
     }
     Ok(())
 }
 
 /// The attachments of an organization's policies; of one environment and of one policy if these are given.
 pub async fn attachments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Option<&str>,
     policy: Option<&str>,
 ) -> Result<Vec<Attachment>, Error> {
-    let mut attachments: Vec<Attachment> = on!(transaction, |connection| {
+    let mut attachments: Vec<Attachment> = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(
             "SELECT id, environment, policy, is_declared FROM policy_attachments
              WHERE closed_at IS NULL AND organization = ",
         );
-        query.push_bind(organization);
+        query.push_bind(tenant.name);
         for (column, value) in [("environment", environment), ("policy", policy)] {
             if let Some(value) = value {
                 query.push(format_args!(" AND {column} = ")).push_bind(value);
@@ -267,8 +245,7 @@ pub async fn attachments(
 
 /// Attaches policies to environments: pairs of environment and policy.
 pub async fn attach(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     attached: &[(&str, &str)],
     is_declared: bool,
     by: &str,
@@ -276,31 +253,26 @@ pub async fn attach(
 ) -> Result<(), Error> {
     let new: Vec<_> = attached.iter().map(|pair| (crate::new_id(), pair)).collect();
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO policy_attachments (organization, id, environment, policy, is_declared, attached_by, attached_at) ",
         "",
         &new,
         |values, (id, (environment, policy))| {
-            values.push_bind(organization).push_bind(*id).push_bind(*environment);
+            values.push_bind(tenant.name).push_bind(*id).push_bind(*environment);
             values.push_bind(*policy).push_bind(is_declared).push_bind(by).push_bind(at.micros());
         }
     );
     for (id, _) in new {
-        transaction.log().row(organization, Kind::Attachment, id);
+        tenant.tx.log().row(tenant.name, Kind::Attachment, id);
     }
     Ok(())
 }
 
-pub async fn detach(
-    transaction: &mut Transaction,
-    organization: &str,
-    attachments: Vec<Uuid>,
-    at: Timestamp,
-) -> Result<(), Error> {
+pub async fn detach(tenant: &mut Tenant<'_>, attachments: Vec<Uuid>, at: Timestamp) -> Result<(), Error> {
     const UPDATE: &str = "UPDATE policy_attachments SET closed_at = ? WHERE organization = ? AND id IN (?)";
     for id in &attachments {
-        transaction.log().row(organization, Kind::AttachmentEnd, *id);
+        tenant.tx.log().row(tenant.name, Kind::AttachmentEnd, *id);
     }
-    for_all!(transaction, UPDATE, attachments, at, organization);
+    for_all!(tenant.tx, UPDATE, attachments, at, tenant.name);
     Ok(())
 }

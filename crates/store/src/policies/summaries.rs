@@ -9,7 +9,7 @@ use crate::database::row_limit::{AtMost, MAX_ROWS, one_more_than};
 use crate::database::transaction::fetch_all;
 use crate::policies::Attachment;
 use crate::search::Artifact;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::reason::Reason;
 use model::{PolicySummary, PolicyVersionSummary, Timestamp};
 use rules::compliance::Compliance;
@@ -46,22 +46,18 @@ macro_rules! versions {
 }
 
 /// The policies of an organization by name, each with the content of its current version.
-pub async fn list(transaction: &mut Transaction, organization: &str) -> Result<Vec<PolicySummary>, Error> {
+pub async fn list(tenant: &mut Tenant<'_>) -> Result<Vec<PolicySummary>, Error> {
     const SELECT: &str = versions!("CASE WHEN v.closed_at IS NULL THEN v.content END", "");
-    let rows: Vec<VersionRow> = fetch_all!(transaction, SELECT, organization, MAX_VERSIONS);
-    let attachments = crate::policies::attachments(transaction, organization, None, None).await?;
+    let rows: Vec<VersionRow> = fetch_all!(tenant.tx, SELECT, tenant.name, MAX_VERSIONS);
+    let attachments = crate::policies::attachments(tenant, None, None).await?;
     Ok(summaries(rows, attachments))
 }
 
 /// A policy with the contents of its versions.
-pub async fn get(
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<Option<PolicySummary>, Error> {
+pub async fn get(tenant: &mut Tenant<'_>, name: &str) -> Result<Option<PolicySummary>, Error> {
     const SELECT: &str = versions!("v.content", " AND c.name = $3");
-    let rows: Vec<VersionRow> = fetch_all!(transaction, SELECT, organization, MAX_VERSIONS, name);
-    let attachments = crate::policies::attachments(transaction, organization, None, Some(name)).await?;
+    let rows: Vec<VersionRow> = fetch_all!(tenant.tx, SELECT, tenant.name, MAX_VERSIONS, name);
+    let attachments = crate::policies::attachments(tenant, None, Some(name)).await?;
     Ok(summaries(rows, attachments).pop())
 }
 
@@ -78,11 +74,10 @@ pub struct FailingArtifact {
 
 /// The running artifacts whose verdict has reasons of a policy, in the environments to which it is attached.
 pub async fn failing_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     policy: &str,
 ) -> Result<AtMost<FailingArtifact>, Error> {
-    let reasons = match transaction {
+    let reasons = match tenant.tx {
         Transaction::Sqlite(_) => "json_each(v.reasons) x",
         Transaction::Postgres(_) => "json_array_elements(v.reasons::json) AS x (value)",
     };
@@ -99,8 +94,7 @@ pub async fn failing_artifacts(
          ORDER BY e.name, r.name, v.fingerprint LIMIT $4"
     ));
     let (failing, limit) = (Compliance::NonCompliant.as_str(), one_more_than(MAX_ROWS));
-    let mut rows: Vec<FailingArtifact> =
-        fetch_all!(transaction, select, organization, policy, failing, limit);
+    let mut rows: Vec<FailingArtifact> = fetch_all!(tenant.tx, select, tenant.name, policy, failing, limit);
     for row in &mut rows {
         row.reasons.retain(|reason| reason.rule.as_ref().is_some_and(|rule| rule.policy_name == policy));
     }

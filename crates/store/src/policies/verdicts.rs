@@ -12,7 +12,7 @@ use crate::database::columns::{Json, Micros, json, read_compliance};
 use crate::database::from_row::all_from_rows;
 use crate::database::rows::{Bytes, Id, converted, flag, rows};
 use crate::database::transaction::{MAX_STATEMENT_ROWS, fetch_for_all, insert, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::environment_change::StartedVerdict;
 use model::reason::Reason;
 use model::{Fingerprint, Timestamp};
@@ -171,33 +171,19 @@ macro_rules! governed_artifacts {
 
 /// Locks the organization's verdicts exclusively until the transaction ends: for attestations and the bootstrap
 /// file.
-pub async fn lock(transaction: &mut Transaction, organization: &str) -> Result<(), Error> {
-    lock_row(
-        transaction,
-        organization,
-        "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/' || $1, 0))",
-    )
-    .await
+pub async fn lock(tenant: &mut Tenant<'_>) -> Result<(), Error> {
+    lock_row(tenant, "SELECT pg_advisory_xact_lock(hashtextextended('verdicts/' || $1, 0))").await
 }
 
 /// Locks the organization's verdicts until the transaction ends, shared with other reports: for a report.
-pub async fn lock_shared(transaction: &mut Transaction, organization: &str) -> Result<(), Error> {
-    lock_row(
-        transaction,
-        organization,
-        "SELECT pg_advisory_xact_lock_shared(hashtextextended('verdicts/' || $1, 0))",
-    )
-    .await
+pub async fn lock_shared(tenant: &mut Tenant<'_>) -> Result<(), Error> {
+    lock_row(tenant, "SELECT pg_advisory_xact_lock_shared(hashtextextended('verdicts/' || $1, 0))").await
 }
 
 /// Locks on PostgreSQL. SQLite has a single writer.
-async fn lock_row(
-    transaction: &mut Transaction,
-    organization: &str,
-    lock: &'static str,
-) -> Result<(), Error> {
-    if let Transaction::Postgres(transaction) = transaction {
-        sqlx::query(lock).bind(organization).execute(&mut **transaction).await?;
+async fn lock_row(tenant: &mut Tenant<'_>, lock: &'static str) -> Result<(), Error> {
+    if let Transaction::Postgres(transaction) = tenant.tx {
+        sqlx::query(lock).bind(tenant.name).execute(&mut **transaction).await?;
     }
     Ok(())
 }
@@ -205,35 +191,33 @@ async fn lock_row(
 /// Locks environments until the transaction ends, and returns the latest time of their records: a heartbeat may have
 /// changed it.
 pub async fn lock_environments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environments: impl IntoIterator<Item = Uuid>,
 ) -> Result<Timestamp, Error> {
     // In order, so that transactions that lock the same environments cannot deadlock.
-    let lock = match transaction {
+    let lock = match tenant.tx {
         Transaction::Sqlite(_) => "",
         Transaction::Postgres(_) => "ORDER BY id FOR NO KEY UPDATE",
     };
     let select = format!("SELECT changed_at FROM environments WHERE organization = ? AND id IN (?) {lock}");
-    let changed: Vec<(Timestamp,)> = fetch_for_all!(transaction, select, environments, organization);
+    let changed: Vec<(Timestamp,)> = fetch_for_all!(tenant.tx, select, environments, tenant.name);
     Ok(changed.into_iter().map(|(at,)| at).max().unwrap_or(Timestamp::EPOCH))
 }
 
 /// The running artifacts of an environment, with their verdicts.
 pub async fn running_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
 ) -> Result<BTreeMap<Fingerprint, RunningArtifact>, Error> {
     let rows: Vec<RunningIdRow> = rows!(
-        transaction,
+        tenant.tx,
         "hex(fingerprint), json_array(image, pods, namespaces, json_array(compliance, is_allowed, reasons))",
         "SELECT r.fingerprint, r.name AS image, r.pods, r.namespaces, v.compliance,
                 COALESCE(v.is_allowed, FALSE) AS is_allowed, v.reasons
          FROM artifact_runs r LEFT JOIN verdicts v ON v.organization = r.organization
            AND v.environment = r.environment AND v.fingerprint = r.fingerprint AND v.until_at IS NULL
          WHERE r.organization = $1 AND r.environment = $2 AND r.ended_at IS NULL",
-        |query| query.bind(organization).bind(environment)
+        |query| query.bind(tenant.name).bind(environment)
     );
     Ok(rows.into_iter().map(|row| (row.fingerprint.0, row.running.into())).collect())
 }
@@ -241,8 +225,7 @@ pub async fn running_artifacts(
 /// Records the result of an evaluation: ends and starts the verdicts that differ, and updates the compliance of
 /// the environments.
 pub async fn record(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     changes: Vec<StatusChange<'_>>,
     at: Timestamp,
 ) -> Result<(), Error> {
@@ -255,7 +238,7 @@ pub async fn record(
         }
     }
     for (environment, artifact) in &ended {
-        let change = transaction.log().environment(organization, *environment, at);
+        let change = tenant.tx.log().environment(tenant.name, *environment, at);
         change.verdicts_ended.insert(*artifact);
     }
     for (environment, artifact, verdict, reasons) in &started {
@@ -265,10 +248,10 @@ pub async fn record(
             is_allowed: verdict.is_allowed,
             reasons: reasons.clone(),
         };
-        transaction.log().environment(organization, *environment, at).verdicts_started.insert(started);
+        tenant.tx.log().environment(tenant.name, *environment, at).verdicts_started.insert(started);
     }
     for chunk in ended.chunks(MAX_STATEMENT_ROWS) {
-        on!(transaction, |connection| {
+        on!(tenant.tx, |connection| {
             let mut query = sqlx::QueryBuilder::new("WITH ended (environment, fingerprint) AS (");
             query.push_values(chunk, |mut values, (environment, artifact)| {
                 values.push_bind(*environment).push_bind(*artifact);
@@ -278,24 +261,24 @@ pub async fn record(
                 " FROM ended WHERE verdicts.environment = ended.environment
                  AND verdicts.fingerprint = ended.fingerprint AND until_at IS NULL AND organization = ",
             );
-            query.push_bind(organization);
+            query.push_bind(tenant.name);
             query.build().persistent(false).execute(connection).await?;
         });
     }
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO verdicts (organization, environment, fingerprint, from_at, compliance, is_allowed, reasons) ",
         "",
         started,
         |values, (environment, artifact, verdict, reasons)| {
-            values.push_bind(organization).push_bind(*environment).push_bind(artifact.bytes().as_slice());
+            values.push_bind(tenant.name).push_bind(*environment).push_bind(artifact.bytes().as_slice());
             values.push_bind(at.micros());
             values.push_bind(verdict.compliance.as_str()).push_bind(verdict.is_allowed);
             values.push_bind(reasons.as_str());
         }
     );
     for chunk in changes.chunks(MAX_STATEMENT_ROWS) {
-        on!(transaction, |connection| {
+        on!(tenant.tx, |connection| {
             let mut query = sqlx::QueryBuilder::new(
                 "WITH evaluated (id, compliance, compliant, unknown, non_compliant, is_whole, until, next) AS (",
             );
@@ -321,7 +304,7 @@ pub async fn record(
                                       THEN next ELSE evaluate_at END
                  FROM evaluated WHERE environments.id = evaluated.id AND organization = ",
             );
-            query.push_bind(organization);
+            query.push_bind(tenant.name);
             query.build().persistent(chunk.len() == 1).execute(connection).await?;
         });
     }
@@ -330,8 +313,7 @@ pub async fn record(
 
 /// At most `limit` runs of these artifacts in environments with a policy, with identifiers in this range.
 pub async fn governed_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     environments: &RangeInclusive<Uuid>,
     limit: usize,
@@ -345,16 +327,16 @@ pub async fn governed_artifacts(
     );
     let (first, last) = (environments.start(), environments.end());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    Ok(match transaction {
+    Ok(match tenant.tx {
         Transaction::Sqlite(transaction) => {
-            let select = sqlx::query_scalar(JSON).bind(organization).bind(json(artifacts)?);
+            let select = sqlx::query_scalar(JSON).bind(tenant.name).bind(json(artifacts)?);
             let select = select.bind(first).bind(last).bind(limit);
             let json: String = select.fetch_one(&mut **transaction).await?;
             serde_json::from_str(&json).map_err(|_| Error::Unreadable("rows"))?
         }
         Transaction::Postgres(transaction) => {
             let keys: Vec<&[u8]> = artifacts.iter().map(|artifact| artifact.bytes().as_slice()).collect();
-            let select = sqlx::query(governed_artifacts!("= ANY($2)")).bind(organization).bind(keys);
+            let select = sqlx::query(governed_artifacts!("= ANY($2)")).bind(tenant.name).bind(keys);
             let select = select.bind(first).bind(last).bind(limit);
             select.fetch_all(&mut **transaction).await.and_then(all_from_rows)?
         }
@@ -363,8 +345,7 @@ pub async fn governed_artifacts(
 
 /// The names of the environments with a policy that run any of these artifacts, with identifiers in this range.
 pub async fn governed_environments(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifacts: &BTreeSet<Fingerprint>,
     environments: &RangeInclusive<Uuid>,
 ) -> Result<BTreeSet<String>, Error> {
@@ -377,6 +358,6 @@ pub async fn governed_environments(
     );
     let (first, last) = (*environments.start(), *environments.end());
     let names: Vec<(String,)> =
-        fetch_for_all!(transaction, SELECT, artifacts.iter().copied(), organization, first, last);
+        fetch_for_all!(tenant.tx, SELECT, artifacts.iter().copied(), tenant.name, first, last);
     Ok(names.into_iter().map(|(name,)| name).collect())
 }

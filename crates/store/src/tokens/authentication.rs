@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::database::columns::Json;
 use crate::database::connect::authenticate;
 use crate::database::transaction::{fetch_all, fetch_scalar, fetch_scalars};
-use crate::{Error, Store, Transaction};
+use crate::{Error, Store, Tenant};
 use model::access::{Role, Scope};
 use model::{Fingerprint, Timestamp};
 
@@ -64,11 +64,11 @@ impl fmt::Display for Token {
 }
 
 /// The open tokens of an organization by name, also expired ones.
-pub async fn tokens(transaction: &mut Transaction, organization: &str) -> Result<Vec<Token>, Error> {
+pub async fn tokens(tenant: &mut Tenant<'_>) -> Result<Vec<Token>, Error> {
     const SELECT: &str = "
         SELECT organization, name, sha256, role, scope, can_create, expires_at, created_at, created_by, last_used_at
         FROM tokens WHERE organization = $1 AND closed_at IS NULL ORDER BY name, id";
-    Ok(fetch_all!(transaction, SELECT, organization))
+    Ok(fetch_all!(tenant.tx, SELECT, tenant.name))
 }
 
 /// The open token with this hash.

@@ -9,7 +9,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::json;
 use crate::database::transaction::{execute, fetch_optional_scalar};
 use crate::tokens::authentication::Token;
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::log::Kind;
 use model::{Fingerprint, Timestamp};
 
@@ -20,14 +20,9 @@ pub async fn create(transaction: &mut Transaction, token: &Token) -> Result<(), 
     Ok(())
 }
 
-pub async fn revoke(
-    transaction: &mut Transaction,
-    organization: &str,
-    token: Fingerprint,
-    now: Timestamp,
-) -> Result<(), Error> {
-    if let Some(id) = close(transaction, token, now).await? {
-        transaction.log().row(organization, Kind::TokenEnd, id);
+pub async fn revoke(tenant: &mut Tenant<'_>, token: Fingerprint, now: Timestamp) -> Result<(), Error> {
+    if let Some(id) = close(tenant.tx, token, now).await? {
+        tenant.tx.log().row(tenant.name, Kind::TokenEnd, id);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use sqlx::types::Uuid;
 use crate::database::columns::Json;
 use crate::database::row_limit::PageBudget;
 use crate::database::transaction::{fetch_for_all, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{
     AnyJson, ComplianceState, ComplianceStatus, Fingerprint, FreeForm, Page, Template, Timestamp,
     TrailCommit, TrailEvent,
@@ -173,7 +173,7 @@ struct TemplateRow {
 /// Pushes `FROM` and `WHERE` of a filter. Only the clauses that are needed, so that each combination gets its own
 /// query plan.
 macro_rules! push_filter {
-    ($query:ident, $organization:ident, $filter:ident) => {
+    ($query:ident, $organization:expr, $filter:ident) => {
         $query.push(" FROM ");
         // The CROSS JOIN makes SQLite start from the artifact's trails; it would scan all trails otherwise.
         if let Some(fingerprint) = $filter.fingerprint {
@@ -210,14 +210,10 @@ pub(crate) const COLUMNS: &str =
                         (SELECT f.content FROM flow_templates f
                          WHERE f.organization = t.organization AND f.id = t.template) AS template_content";
 
-pub async fn count(
-    transaction: &mut Transaction,
-    organization: &str,
-    filter: Filter<'_>,
-) -> Result<u64, Error> {
-    let total: i64 = on!(transaction, |connection| {
+pub async fn count(tenant: &mut Tenant<'_>, filter: Filter<'_>) -> Result<u64, Error> {
+    let total: i64 = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new("SELECT COUNT(*)");
-        push_filter!(query, organization, filter);
+        push_filter!(query, tenant.name, filter);
         query.build_query_scalar().fetch_one(connection).await?
     });
     Ok(total.unsigned_abs())
@@ -225,15 +221,14 @@ pub async fn count(
 
 /// A page of trails, newest first, evaluated at `now`. Their size includes their current attestations once per target.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     filter: Filter<'_>,
     page: Page,
     html_url: impl Fn(&str, &str) -> String,
     now: Timestamp,
 ) -> Result<Vec<Trail>, Error> {
     let mut budget = PageBudget::of_page();
-    let mut rows: Vec<TrailRow> = on!(transaction, |connection| {
+    let mut rows: Vec<TrailRow> = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(COLUMNS);
         query.push(
             ", CAST(COALESCE(octet_length(t.git_commit_info), 0) + 6 * COALESCE(octet_length(t.description), 0)
@@ -243,17 +238,17 @@ pub async fn list(
                                     WHERE f.organization = t.organization AND f.id = t.template), 0) AS BIGINT)
                AS size",
         );
-        push_filter!(query, organization, filter);
+        push_filter!(query, tenant.name, filter);
         query.push(" ORDER BY t.created_at DESC, t.id DESC LIMIT ").push_bind(page.size());
         query.push(" OFFSET ").push_bind(page.offset());
         budget.read(query.build().fetch(connection)).await?
     });
     if !rows.is_empty() {
-        read_attestations(transaction, organization, &mut rows, &mut budget).await?;
+        read_attestations(tenant, &mut rows, &mut budget).await?;
     }
-    let tags = crate::tags::of_flows(transaction, organization).await?;
+    let tags = crate::tags::of_flows(tenant).await?;
     let flows: BTreeSet<&str> = rows.iter().map(|row| row.trail.flow.name.as_str()).collect();
-    let templates = templates(transaction, organization, flows).await?;
+    let templates = templates(tenant, flows).await?;
     let evaluated = |TrailRow { mut trail, latest, artifacts, .. }: TrailRow| {
         trail.template = trail.template.or_else(|| templates.get(&trail.flow.name).cloned());
         let mut status = evaluate_trail(trail.template.as_ref(), &latest, now);
@@ -270,8 +265,7 @@ pub async fn list(
 }
 
 async fn read_attestations(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     rows: &mut [TrailRow],
     budget: &mut PageBudget,
 ) -> Result<(), Error> {
@@ -281,11 +275,11 @@ async fn read_attestations(
     const REPORTED: &str = "
         SELECT trail, template_name, fingerprint FROM reported_artifacts
         WHERE template_name IS NOT NULL AND organization = ? AND trail IN (?) ORDER BY created_at, id";
-    read_latest(transaction, organization, rows, budget).await?;
+    read_latest(tenant, rows, budget).await?;
     let repositories: Vec<(Uuid, Uuid)> =
-        fetch_for_all!(transaction, REPOSITORIES, rows.iter().map(|row| row.trail.id), organization);
+        fetch_for_all!(tenant.tx, REPOSITORIES, rows.iter().map(|row| row.trail.id), tenant.name);
     let reported: Vec<ReportedRow> =
-        fetch_for_all!(transaction, REPORTED, rows.iter().map(|row| row.trail.id), organization);
+        fetch_for_all!(tenant.tx, REPORTED, rows.iter().map(|row| row.trail.id), tenant.name);
     let mut by_id = by_id(rows);
     for row in by_id.values_mut() {
         row.trail.repo_ids.extend(row.repository.map(|id| id.to_string()));
@@ -305,8 +299,7 @@ async fn read_attestations(
 
 /// Reads the current attestations of trails.
 pub(crate) async fn read_latest(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     rows: &mut [TrailRow],
     budget: &mut PageBudget,
 ) -> Result<(), Error> {
@@ -317,7 +310,7 @@ pub(crate) async fn read_latest(
         WHERE x.organization = a.organization AND x.attestation = a.id
           AND r.organization = a.organization AND r.trail = a.trail AND r.fingerprint = x.fingerprint
           AND r.template_name IS NOT NULL AND a.superseded_by IS NULL AND a.organization = ? AND a.trail IN (?)";
-    let latest: Vec<AttestationRow> = on!(transaction, |connection| {
+    let latest: Vec<AttestationRow> = on!(tenant.tx, |connection| {
         let mut query = sqlx::QueryBuilder::new(
             // Counts targets by the commas between them.
             "SELECT trail, id, name, kind, overrides, is_compliant, has_verdict, targets,
@@ -327,7 +320,7 @@ pub(crate) async fn read_latest(
              FROM attestations
              WHERE superseded_by IS NULL AND organization = ",
         );
-        query.push_bind(organization).push(" AND trail IN (");
+        query.push_bind(tenant.name).push(" AND trail IN (");
         let mut list = query.separated(", ");
         for row in &*rows {
             list.push_bind(row.trail.id);
@@ -336,7 +329,7 @@ pub(crate) async fn read_latest(
         budget.read(query.build().persistent(false).fetch(connection)).await?
     });
     let named: Vec<NamedRow> =
-        fetch_for_all!(transaction, NAMED, rows.iter().map(|row| row.trail.id), organization);
+        fetch_for_all!(tenant.tx, NAMED, rows.iter().map(|row| row.trail.id), tenant.name);
     let mut by_id = by_id(rows);
     for row in latest {
         if let Some(trail) = by_id.get_mut(&row.trail) {
@@ -353,14 +346,13 @@ pub(crate) async fn read_latest(
 
 /// The current templates of flows.
 pub(crate) async fn templates(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flows: impl IntoIterator<Item = &str>,
 ) -> Result<HashMap<String, Template>, Error> {
     const SELECT: &str = "
         SELECT flow, id, version, content FROM flow_templates
         WHERE closed_at IS NULL AND organization = ? AND flow IN (?)";
-    let rows: Vec<TemplateRow> = fetch_for_all!(transaction, SELECT, flows, organization);
+    let rows: Vec<TemplateRow> = fetch_for_all!(tenant.tx, SELECT, flows, tenant.name);
     let templates = rows.into_iter().map(|row| Ok((row.flow, template(row.id, row.version, row.content)?)));
     templates.collect::<serde_json::Result<_>>().map_err(|_| Error::Unreadable("a template"))
 }

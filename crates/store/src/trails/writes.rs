@@ -6,14 +6,13 @@ use sqlx::types::Uuid;
 
 use crate::database::columns::json;
 use crate::database::transaction::{fetch_optional, fetch_scalars, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::log::Kind;
 use model::{AnyJson, Fingerprint, FreeForm, GitCommit, Text, Timestamp, UrlText};
 
 /// A trail to be begun, or changed: absent fields of an existing trail stay.
 #[derive(Debug, Clone, Copy)]
 pub struct NewTrail<'a> {
-    pub organization: &'a str,
     pub flow: &'a str,
     pub name: &'a str,
     pub description: Option<&'a Text>,
@@ -42,19 +41,14 @@ pub struct StoredTrail {
 }
 
 /// A trail; `None` if it does not exist.
-pub async fn stored(
-    transaction: &mut Transaction,
-    organization: &str,
-    flow: &str,
-    name: &str,
-) -> Result<Option<StoredTrail>, Error> {
+pub async fn stored(tenant: &mut Tenant<'_>, flow: &str, name: &str) -> Result<Option<StoredTrail>, Error> {
     const SELECT: &str = "
         SELECT id, last_modified_at FROM trails WHERE organization = $1 AND flow = $2 AND name = $3";
-    Ok(fetch_optional!(transaction, SELECT, organization, flow, name))
+    Ok(fetch_optional!(tenant.tx, SELECT, tenant.name, flow, name))
 }
 
 /// Creates a trail, or changes it.
-pub async fn upsert(transaction: &mut Transaction, new: NewTrail<'_>, at: Timestamp) -> Result<(), Error> {
+pub async fn upsert(tenant: &mut Tenant<'_>, new: NewTrail<'_>, at: Timestamp) -> Result<(), Error> {
     const UPSERT: &str = "
         INSERT INTO trails
             (id, organization, flow, name, created_at, last_modified_at, created_by, created_by_token, description,
@@ -70,8 +64,8 @@ pub async fn upsert(transaction: &mut Transaction, new: NewTrail<'_>, at: Timest
             repository = COALESCE(excluded.repository, trails.repository),
             template = COALESCE(excluded.template, trails.template)
         RETURNING id";
-    let id: Uuid = on!(transaction, |connection| {
-        let upsert = sqlx::query_scalar(UPSERT).bind(crate::new_id()).bind(new.organization).bind(new.flow);
+    let id: Uuid = on!(tenant.tx, |connection| {
+        let upsert = sqlx::query_scalar(UPSERT).bind(crate::new_id()).bind(tenant.name).bind(new.flow);
         let upsert = upsert.bind(new.name).bind(at.micros()).bind(new.reported_by);
         let upsert = upsert.bind(new.token.bytes().as_slice()).bind(new.description.map(Text::as_str));
         let upsert = upsert.bind(new.origin_url.map(UrlText::as_str));
@@ -80,14 +74,13 @@ pub async fn upsert(transaction: &mut Transaction, new: NewTrail<'_>, at: Timest
         let upsert = upsert.bind(new.commit.map(json).transpose()?).bind(new.repository).bind(new.template);
         upsert.fetch_one(connection).await?
     });
-    transaction.log().revision(new.organization, Kind::Trail, id, at);
+    tenant.tx.log().revision(tenant.name, Kind::Trail, id, at);
     Ok(())
 }
 
 /// The artifacts that were attested or reported in a trail.
 pub async fn artifacts_attested_in(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     trail: Uuid,
 ) -> Result<BTreeSet<Fingerprint>, Error> {
     const SELECT: &str = "
@@ -95,6 +88,6 @@ pub async fn artifacts_attested_in(
         FROM attestations a JOIN attested_artifacts x ON x.organization = a.organization AND x.attestation = a.id
         WHERE a.organization = $1 AND a.trail = $2
         UNION SELECT fingerprint FROM reported_artifacts WHERE organization = $1 AND trail = $2";
-    let artifacts: Vec<Fingerprint> = fetch_scalars!(transaction, SELECT, organization, trail);
+    let artifacts: Vec<Fingerprint> = fetch_scalars!(tenant.tx, SELECT, tenant.name, trail);
     Ok(artifacts.into_iter().collect())
 }

@@ -27,7 +27,6 @@ async fn attest(transaction: &mut Transaction, trail: &str, digit: Option<char>,
     let artifacts = digit.into_iter().map(artifact).collect();
     let (token, owned) = (Fingerprint::from_content(b"token"), Owned::default());
     let new = NewAttestation {
-        organization: "acme",
         flow: "cart",
         trail,
         fields: &fields,
@@ -45,8 +44,9 @@ async fn attest(transaction: &mut Transaction, trail: &str, digit: Option<char>,
         token,
         owned: &owned,
     };
-    let trail = store::attestations::lock_trail(transaction, &new, at(time)).await.unwrap();
-    store::attestations::insert(transaction, &new, trail, at(time)).await.unwrap();
+    let tenant = &mut transaction.of("acme");
+    let trail = store::attestations::lock_trail(tenant, &new, at(time)).await.unwrap();
+    store::attestations::insert(tenant, &new, trail, at(time)).await.unwrap();
 }
 
 /// The time and verdict of the latest attestation of an artifact, its trail, and its time in the flow.
@@ -90,15 +90,15 @@ async fn report_of_an_artifact_links_the_latest_attestation_of_its_name(database
     attest(&mut transaction, "t-1", None, false, 40).await;
     attest(&mut transaction, "t-1", None, true, 50).await;
     let trail =
-        store::trails::writes::stored(&mut transaction, "acme", "cart", "t-1").await.unwrap().unwrap().id;
+        store::trails::writes::stored(&mut transaction.of("acme"), "cart", "t-1").await.unwrap().unwrap().id;
     let sent: ReportedArtifact = serde_json::from_value(json!({
         "fingerprint": digest('b'), "filename": "cart:1", "template_reference_name": "app",
     }))
     .unwrap();
     let owned = Owned::default();
-    let reporter = RepositorySource { organization: "acme", flow: "cart", reported_by: "ci", owned: &owned };
+    let reporter = RepositorySource { flow: "cart", reported_by: "ci", owned: &owned };
     let new = NewReport { reporter, trail: Some(trail), sent: &sent, commit: &sent.commit() };
-    store::artifacts::reported::insert(&mut transaction, new, at(60)).await.unwrap();
+    store::artifacts::reported::insert(&mut transaction.of("acme"), new, at(60)).await.unwrap();
     transaction.commit().await.unwrap();
     assert_eq!(latest(&service.database, 'b').await, ["50|passes|t-1|junit|60"]);
     store.close().await;

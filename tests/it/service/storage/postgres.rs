@@ -93,7 +93,7 @@ async fn timeouts_of_locks_and_statements_hold() {
     .unwrap_err();
     assert!(has_code(&confirmed, "55P03"), "{confirmed:?}");
     let mut transaction = store.write().await.unwrap();
-    let locked = store::environments::reports::lock(&mut transaction, "acme", "prod", IfLocked::Wait)
+    let locked = store::environments::reports::lock(&mut transaction.of("acme"), "prod", IfLocked::Wait)
         .await
         .unwrap_err();
     assert!(has_code(&locked, "55P03"), "{locked:?}");

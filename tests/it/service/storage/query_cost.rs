@@ -141,24 +141,25 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let now = Timestamp::from_micros(i64::MAX / 2);
     let artifact = Fingerprint::from_hex(&digest('a')).unwrap();
     let mut writing = store.write().await.unwrap();
-    let prod = store::environments::reports::lock(&mut writing, "acme", "prod", IfLocked::Wait)
+    let prod = store::environments::reports::lock(&mut writing.of("acme"), "prod", IfLocked::Wait)
         .await
         .unwrap()
         .unwrap();
     drop(writing);
     let snapshots =
-        store::environments::timeline::snapshots(&mut store.read().await.unwrap(), "acme", prod.id, 1, 1)
+        store::environments::timeline::snapshots(&mut store.read().await.unwrap().of("acme"), prod.id, 1, 1)
             .await
             .unwrap();
     let repository =
-        store::artifacts::live::repositories(&mut store.read().await.unwrap(), "acme", "acme/cart")
+        store::artifacts::live::repositories(&mut store.read().await.unwrap().of("acme"), "acme/cart")
             .await
             .unwrap()[0]
             .id;
     macro_rules! count {
-        ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
-            let mut $transaction = store.$begin().await.unwrap();
-            let steps = count_steps(&mut $transaction).await;
+        ($($name:literal: $begin:ident, |$tenant:ident| $query:expr;)+) => {$({
+            let mut transaction = store.$begin().await.unwrap();
+            let steps = count_steps(&mut transaction).await;
+            let $tenant = &mut transaction.of("acme");
             let _ = $query.await.unwrap();
             all.push(($name, steps.load(Ordering::Relaxed)));
         })+};
@@ -169,7 +170,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let policy = Policy::parse(version, RULES).unwrap();
     let needs = Needs::new([&policy]);
     let trail = sqlx::types::Uuid::nil();
-    let build = store::trails::writes::stored(&mut store.read().await.unwrap(), "acme", "cart", "build-7")
+    let build = store::trails::writes::stored(&mut store.read().await.unwrap().of("acme"), "cart", "build-7")
         .await
         .unwrap()
         .unwrap()
@@ -185,71 +186,71 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     assert_eq!(found.packages.values().map(BTreeSet::len).collect::<Vec<_>>(), [1]);
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
-        "running artifacts with verdicts": read, |t| store::policies::verdicts::running_artifacts(&mut t, "acme", prod.id);
-        "running pods": read, |t| store::environments::runs::running_pods(&mut t, "acme", prod.id);
-        "end an artifact": write, |t| store::environments::runs::end_artifacts(&mut t, "acme", prod.id, &one(), 1, now);
-        "scale an artifact": write, |t| store::environments::runs::change_artifacts(&mut t, "acme", prod.id, &named());
-        "environments of an attested artifact": read, |t| store::policies::verdicts::governed_artifacts(&mut t, "acme", &one(), &everywhere, 10_000);
-        "evidence": read, |t| store::policies::evidence::read(&mut t, "acme", &one(), &needs);
-        "indexes of an artifact": read, |t| store::image_indexes::listed_manifests(&mut t, "acme", &one());
-        "policies": read, |t| store::policies::of_environment(&mut t, "acme", ["prod"]);
-        "allow-list": read, |t| store::policies::evidence::allow_lists(&mut t, "acme", ["prod"], &one());
-        "artifacts of a trail": read, |t| store::policies::evidence::artifacts_of_trail(&mut t, "acme", trail, 1_000);
-        "environments that are due": read, |t| store::policies::evaluation_queue::due_organizations(&mut t, Timestamp::from_micros(0));
-        "live artifacts": read, |t| store::artifacts::live::list(&mut t, "acme", repository);
-        "commits of live artifacts": read, |t| store::artifacts::live::built(&mut t, "acme", repository, one());
+        "running artifacts with verdicts": read, |t| store::policies::verdicts::running_artifacts(t, prod.id);
+        "running pods": read, |t| store::environments::runs::running_pods(t, prod.id);
+        "end an artifact": write, |t| store::environments::runs::end_artifacts(t, prod.id, &one(), 1, now);
+        "scale an artifact": write, |t| store::environments::runs::change_artifacts(t, prod.id, &named());
+        "environments of an attested artifact": read, |t| store::policies::verdicts::governed_artifacts(t, &one(), &everywhere, 10_000);
+        "evidence": read, |t| store::policies::evidence::read(t, &one(), &needs);
+        "indexes of an artifact": read, |t| store::image_indexes::listed_manifests(t, &one());
+        "policies": read, |t| store::policies::of_environment(t, ["prod"]);
+        "allow-list": read, |t| store::policies::evidence::allow_lists(t, ["prod"], &one());
+        "artifacts of a trail": read, |t| store::policies::evidence::artifacts_of_trail(t, trail, 1_000);
+        "environments that are due": read, |t| store::policies::evaluation_queue::due_organizations(t.tx, Timestamp::from_micros(0));
+        "live artifacts": read, |t| store::artifacts::live::list(t, repository);
+        "commits of live artifacts": read, |t| store::artifacts::live::built(t, repository, one());
         "trails of an artifact": read,
-            |t| store::trails::list(&mut t, "acme", of_artifact, Page::default(), |_, _| String::new(), now);
-        "page: environment": read, |t| store::environments::overview(&mut t, "acme", "prod");
-        "page: cards": read, |t| store::environments::by_id(&mut t, "acme", &[prod.id]);
-        "page: totals": read, |t| store::environments::running_totals(&mut t, "acme", [prod.id]);
-        "page: running pods": read, |t| store::environments::contents::pod_groups(&mut t, "acme", prod.id, None, "");
-        "page: earlier pods": read, |t| store::environments::contents::pod_groups(&mut t, "acme", prod.id, Some(started), "");
-        "page: earlier snapshot": read, |t| store::environments::contents::history(&mut t, "acme", prod.id, Timestamp::from_micros(5));
-        "page: earlier verdicts": read, |t| store::environments::contents::verdicts(&mut t, "acme", prod.id, Some(started));
-        "page: first snapshot": read, |t| store::environments::timeline::available_snapshots(&mut t, "acme", prod.id);
-        "page: snapshots": read, |t| store::environments::timeline::snapshots(&mut t, "acme", prod.id, 1, 1);
-        "page: changes": read, |t| store::environments::timeline::changes(&mut t, "acme", prod.id, &snapshots, 10);
-        "page: scalings": read, |t| store::environments::timeline::scalings(&mut t, "acme", prod.id, 1, 1, 10);
-        "page: comparison": read, |t| store::environments::contents::pods(&mut t, "acme", prod.id, started);
-        "page: names of an artifact": read, |t| store::artifacts::image_names(&mut t, "acme", artifact);
-        "page: current runs": read, |t| store::artifacts::current_runs(&mut t, "acme", artifact);
-        "page: past runs": read, |t| store::artifacts::past_runs(&mut t, "acme", artifact);
-        "page: sources": read, |t| store::provenance::sources(&mut t, "acme", artifact);
-        "page: attestations of an artifact": read, |t| store::attestations::lists::of_artifact(&mut t, "acme", artifact);
+            |t| store::trails::list(t, of_artifact, Page::default(), |_, _| String::new(), now);
+        "page: environment": read, |t| store::environments::overview(t, "prod");
+        "page: cards": read, |t| store::environments::by_id(t, &[prod.id]);
+        "page: totals": read, |t| store::environments::running_totals(t, [prod.id]);
+        "page: running pods": read, |t| store::environments::contents::pod_groups(t, prod.id, None, "");
+        "page: earlier pods": read, |t| store::environments::contents::pod_groups(t, prod.id, Some(started), "");
+        "page: earlier snapshot": read, |t| store::environments::contents::history(t, prod.id, Timestamp::from_micros(5));
+        "page: earlier verdicts": read, |t| store::environments::contents::verdicts(t, prod.id, Some(started));
+        "page: first snapshot": read, |t| store::environments::timeline::available_snapshots(t, prod.id);
+        "page: snapshots": read, |t| store::environments::timeline::snapshots(t, prod.id, 1, 1);
+        "page: changes": read, |t| store::environments::timeline::changes(t, prod.id, &snapshots, 10);
+        "page: scalings": read, |t| store::environments::timeline::scalings(t, prod.id, 1, 1, 10);
+        "page: comparison": read, |t| store::environments::contents::pods(t, prod.id, started);
+        "page: names of an artifact": read, |t| store::artifacts::image_names(t, artifact);
+        "page: current runs": read, |t| store::artifacts::current_runs(t, artifact);
+        "page: past runs": read, |t| store::artifacts::past_runs(t, artifact);
+        "page: sources": read, |t| store::provenance::sources(t, artifact);
+        "page: attestations of an artifact": read, |t| store::attestations::lists::of_artifact(t, artifact);
         "retention: history": write,
-            |t| store::retention::remove_before(&mut t, "acme", prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
-        "retention: workloads": write, |t| store::retention::remove_orphaned_workloads(&mut t, "acme", &[artifact]);
-        "retention: sweep": read, |t| store::retention::workloads_after(&mut t, "acme", None);
-        "retention: attachments": read, |t| store::retention::expired_attachments(&mut t, "acme", Timestamp::from_micros(0));
-        "retention: audit log": write, |t| store::retention::remove_audit(&mut t, "acme", Timestamp::from_micros(0), Timestamp::from_micros(0));
-        "retention: notifications": write, |t| store::retention::remove_notifications(&mut t, "acme", Timestamp::from_micros(0));
-        "digests in use": read, |t| store::artifacts::digests::list(&mut t, "acme", None, None, 1_000);
-        "packages: of what runs": read, |t| store::packages::containing(&mut t, "acme", None, &cart);
-        "packages: where it runs": read, |t| store::packages::runs(&mut t, "acme", None, &one());
-        "search: a digest": read, |t| store::search::artifacts(&mut t, "acme", artifact, artifact);
-        "search: an image by its name": read, |t| store::search::images(&mut t, "acme", &ended);
-        "search: a pod by its name": read, |t| store::search::pods(&mut t, "acme", &ended);
-        "search: images": read, |t| store::search::images(&mut t, "acme", &absent);
-        "search: pods": read, |t| store::search::pods(&mut t, "acme", &absent);
-        "search: trails": read, |t| store::search::trails(&mut t, "acme", &absent, &[]);
-        "search: flows": read, |t| store::search::flows(&mut t, "acme", &absent);
-        "search: commits": read, |t| store::search::artifacts_of_commit(&mut t, "acme", "0123456", None);
-        "flows": read, |t| store::flows::list(&mut t, "acme", FlowFilter::Part(""), Some(Page::default()));
-        "number of flows": read, |t| store::flows::count(&mut t, "acme", FlowFilter::Name("cart"));
-        "artifacts of a flow": read, |t| store::artifacts::flows::of_flow(&mut t, "acme", "cart", Page::default());
-        "artifacts of a repository": read, |t| store::artifacts::flows::built_from(&mut t, "acme", &[repository], Page::default());
-        "last deployment of a flow": read, |t| store::artifacts::flows::last_deployment(&mut t, "acme", "cart");
-        "flows of artifacts": read, |t| store::artifacts::flows::of_artifacts(&mut t, "acme", &one(), None);
-        "known artifacts": read, |t| store::artifacts::flows::known(&mut t, "acme", &one());
-        "reports of a trail": read, |t| store::artifacts::reported::of_trail(&mut t, "acme", build);
-        "attestations of a trail": read, |t| store::attestations::lists::of_trail(&mut t, "acme", build);
-        "attestations by name": read, |t| store::attestations::details::named_in_trail(&mut t, "acme", build, "app.unit");
+            |t| store::retention::remove_before(t, prod.id, Timestamp::from_micros(0), Timestamp::from_micros(0));
+        "retention: workloads": write, |t| store::retention::remove_orphaned_workloads(t, &[artifact]);
+        "retention: sweep": read, |t| store::retention::workloads_after(t, None);
+        "retention: attachments": read, |t| store::retention::expired_attachments(t, Timestamp::from_micros(0));
+        "retention: audit log": write, |t| store::retention::remove_audit(t, Timestamp::from_micros(0), Timestamp::from_micros(0));
+        "retention: notifications": write, |t| store::retention::remove_notifications(t, Timestamp::from_micros(0));
+        "digests in use": read, |t| store::artifacts::digests::list(t.tx, t.name, None, None, 1_000);
+        "packages: of what runs": read, |t| store::packages::containing(t.tx, t.name, None, &cart);
+        "packages: where it runs": read, |t| store::packages::runs(t.tx, t.name, None, &one());
+        "search: a digest": read, |t| store::search::artifacts(t.tx, t.name, artifact, artifact);
+        "search: an image by its name": read, |t| store::search::images(t.tx, t.name, &ended);
+        "search: a pod by its name": read, |t| store::search::pods(t.tx, t.name, &ended);
+        "search: images": read, |t| store::search::images(t.tx, t.name, &absent);
+        "search: pods": read, |t| store::search::pods(t.tx, t.name, &absent);
+        "search: trails": read, |t| store::search::trails(t.tx, t.name, &absent, &[]);
+        "search: flows": read, |t| store::search::flows(t.tx, t.name, &absent);
+        "search: commits": read, |t| store::search::artifacts_of_commit(t.tx, t.name, "0123456", None);
+        "flows": read, |t| store::flows::list(t, FlowFilter::Part(""), Some(Page::default()));
+        "number of flows": read, |t| store::flows::count(t, FlowFilter::Name("cart"));
+        "artifacts of a flow": read, |t| store::artifacts::flows::of_flow(t, "cart", Page::default());
+        "artifacts of a repository": read, |t| store::artifacts::flows::built_from(t, &[repository], Page::default());
+        "last deployment of a flow": read, |t| store::artifacts::flows::last_deployment(t, "cart");
+        "flows of artifacts": read, |t| store::artifacts::flows::of_artifacts(t, &one(), None);
+        "known artifacts": read, |t| store::artifacts::flows::known(t, &one());
+        "reports of a trail": read, |t| store::artifacts::reported::of_trail(t, build);
+        "attestations of a trail": read, |t| store::attestations::lists::of_trail(t, build);
+        "attestations by name": read, |t| store::attestations::details::named_in_trail(t, build, "app.unit");
         "attestations of an artifact by name": read,
-            |t| store::attestations::details::named_of_artifact(&mut t, "acme", "cart", artifact, "unit");
-        "tags of environments": read, |t| store::tags::of_environments(&mut t, "acme", None);
-        "search: commits in a flow": read, |t| store::search::artifacts_of_commit(&mut t, "acme", "0123456", Some("cart"));
-        "search: trails of commits": read, |t| store::search::trails_of_commit(&mut t, "acme", "0123456");
+            |t| store::attestations::details::named_of_artifact(t, "cart", artifact, "unit");
+        "tags of environments": read, |t| store::tags::of_environments(t, None);
+        "search: commits in a flow": read, |t| store::search::artifacts_of_commit(t.tx, t.name, "0123456", Some("cart"));
+        "search: trails of commits": read, |t| store::search::trails_of_commit(t.tx, t.name, "0123456");
     }
     all
 }
@@ -363,26 +364,27 @@ async fn steps_of_trails(store: &Store) -> Vec<(&'static str, u64)> {
     let template: TemplateBody =
         serde_json::from_value(json!({"attestations": [], "artifacts": []})).unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
-    let trail = store::trails::writes::stored(&mut store.read().await.unwrap(), "acme", "cart", "build-7")
+    let trail = store::trails::writes::stored(&mut store.read().await.unwrap().of("acme"), "cart", "build-7")
         .await
         .unwrap()
         .unwrap()
         .id;
     macro_rules! count {
-        ($($name:literal: $begin:ident, |$transaction:ident| $query:expr;)+) => {$({
-            let mut $transaction = store.$begin().await.unwrap();
-            let steps = count_steps(&mut $transaction).await;
+        ($($name:literal: $begin:ident, |$tenant:ident| $query:expr;)+) => {$({
+            let mut transaction = store.$begin().await.unwrap();
+            let steps = count_steps(&mut transaction).await;
+            let $tenant = &mut transaction.of("acme");
             let _ = $query.await.unwrap();
             all.push(($name, steps.load(Ordering::Relaxed)));
         })+};
     }
     count! {
-        "evidence": read, |t| store::policies::evidence::read(&mut t, "acme", &one(), &needs);
-        "compliance of a trail": read, |t| store::trails::compliance::read(&mut t, "acme", &[trail].into());
-        "known artifacts": read, |t| store::artifacts::flows::known(&mut t, "acme", &one());
-        "commits of the latest attestations": read, |t| store::artifacts::flows::attested_commits(&mut t, "acme", &one());
-        "current template": read, |t| store::flows::open_template_id(&mut t, "acme", "cart");
-        "version of a template": write, |t| store::flows::template_version(&mut t, "acme", "cart", &template, now);
+        "evidence": read, |t| store::policies::evidence::read(t, &one(), &needs);
+        "compliance of a trail": read, |t| store::trails::compliance::read(t, &[trail].into());
+        "known artifacts": read, |t| store::artifacts::flows::known(t, &one());
+        "commits of the latest attestations": read, |t| store::artifacts::flows::attested_commits(t, &one());
+        "current template": read, |t| store::flows::open_template_id(t, "cart");
+        "version of a template": write, |t| store::flows::template_version(t, "cart", &template, now);
     }
     all
 }
@@ -485,24 +487,17 @@ async fn report_on_postgresql_reads_only_its_environment_without_statistics() {
     }
     let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.write().await.unwrap();
-    let small = store::environments::reports::lock(&mut transaction, "acme", "small", IfLocked::Wait)
-        .await
-        .unwrap()
-        .unwrap();
+    let tenant = &mut transaction.of("acme");
+    let small = store::environments::reports::lock(tenant, "small", IfLocked::Wait).await.unwrap().unwrap();
     let artifacts = [Fingerprint::from_hex(&digest('b')).unwrap()].into();
-    assert_eq!(
-        store::policies::verdicts::running_artifacts(&mut transaction, "acme", small.id).await.unwrap().len(),
-        1
-    );
-    let pods = store::environments::runs::running_pods(&mut transaction, "acme", small.id).await.unwrap();
+    assert_eq!(store::policies::verdicts::running_artifacts(tenant, small.id).await.unwrap().len(), 1);
+    let pods = store::environments::runs::running_pods(tenant, small.id).await.unwrap();
     let now = Timestamp::from_micros(i64::MAX / 2);
-    store::environments::runs::end_artifacts(&mut transaction, "acme", small.id, &artifacts, 1, now)
-        .await
-        .unwrap();
+    store::environments::runs::end_artifacts(tenant, small.id, &artifacts, 1, now).await.unwrap();
     let ended: Vec<_> = pods.into_values().collect();
     assert_eq!(ended.len(), 1);
-    store::environments::runs::end_pods(&mut transaction, "acme", small.id, ended, now).await.unwrap();
-    store::environments::contents::pod_groups(&mut transaction, "acme", small.id, None, "").await.unwrap();
+    store::environments::runs::end_pods(tenant, small.id, ended, now).await.unwrap();
+    store::environments::contents::pod_groups(tenant, small.id, None, "").await.unwrap();
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT relname::text, COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables
@@ -535,14 +530,11 @@ async fn live_artifacts_on_postgresql_do_not_read_all_artifacts_of_the_repositor
     database.execute("ANALYZE").await;
     let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
-    let repository =
-        store::artifacts::live::repositories(&mut transaction, "acme", "acme/cart").await.unwrap()[0].id;
-    let live = store::artifacts::live::list(&mut transaction, "acme", repository).await.unwrap();
+    let tenant = &mut transaction.of("acme");
+    let repository = store::artifacts::live::repositories(tenant, "acme/cart").await.unwrap()[0].id;
+    let live = store::artifacts::live::list(tenant, repository).await.unwrap();
     let artifacts = live.iter().map(|artifact| artifact.fingerprint).collect();
-    assert_eq!(
-        store::artifacts::live::built(&mut transaction, "acme", repository, artifacts).await.unwrap().len(),
-        RUNNING
-    );
+    assert_eq!(store::artifacts::live::built(tenant, repository, artifacts).await.unwrap().len(), RUNNING);
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables WHERE relname = 'provenance'";
@@ -565,12 +557,12 @@ async fn limit_of_new_environments_reads_no_older_ones() {
     let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     // The first statement of a connection reads the schema.
-    store::environments::overview(&mut transaction, "acme", "old-1").await.unwrap().unwrap();
+    store::environments::overview(&mut transaction.of("acme"), "old-1").await.unwrap().unwrap();
     let steps = count_steps(&mut transaction).await;
     for (since, created) in [(ENDED_ROWS, None), (0, Some(Timestamp::from_micros(ENDED_ROWS)))] {
         let since = Timestamp::from_micros(since);
         assert_eq!(
-            store::quotas::nth_created(&mut transaction, Created::Environments, "acme", token, since, 1)
+            store::quotas::nth_created(&mut transaction.of("acme"), Created::Environments, token, since, 1)
                 .await
                 .unwrap(),
             created

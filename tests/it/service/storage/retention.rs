@@ -138,7 +138,7 @@ async fn workload_of_a_report_in_progress_is_not_removed() {
     let store =
         Store::open(&service.database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut reporting = store.write().await.unwrap();
-    store::policies::verdicts::lock_shared(&mut reporting, "acme").await.unwrap();
+    store::policies::verdicts::lock_shared(&mut reporting.of("acme")).await.unwrap();
     let Transaction::Postgres(connection) = &mut reporting else { panic!("expected PostgreSQL") };
     let start = "INSERT INTO pod_runs (organization, id, environment, namespace, pod, created_at, workload, reported_by,
                                        started_at)

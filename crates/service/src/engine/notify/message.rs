@@ -46,13 +46,13 @@ impl ShownArtifact {
         let (organization, listed) = (&event.organization, event.artifacts.iter().take(MAX_LISTED_ARTIFACTS));
         let artifacts: BTreeSet<_> = listed.clone().map(|artifact| artifact.fingerprint).collect();
         let mut transaction = site.store.read().await?;
-        let known = store::artifacts::flows::known(&mut transaction, organization, &artifacts).await?;
-        let commits =
-            store::artifacts::flows::attested_commits(&mut transaction, organization, &artifacts).await?;
+        let tenant = &mut transaction.of(organization);
+        let known = store::artifacts::flows::known(tenant, &artifacts).await?;
+        let commits = store::artifacts::flows::attested_commits(tenant, &artifacts).await?;
         let rules = listed.clone().flat_map(AffectedArtifact::rules);
         let mut versions: BTreeMap<&str, i64> = BTreeMap::new();
         for name in rules.map(|rule| rule.policy_name.as_str()).collect::<BTreeSet<_>>() {
-            let current = store::policies::current(&mut transaction, organization, name).await?;
+            let current = store::policies::current(tenant, name).await?;
             versions.extend(current.map(|current| (name, current.version)));
         }
         drop(transaction);
@@ -107,7 +107,7 @@ pub(crate) async fn add_owners(
     let affected = artifacts.iter().map(|artifact| artifact.fingerprint).collect();
     let mut transaction = site.store.read().await?;
     let mut owners =
-        store::environments::contents::owners(&mut transaction, organization, environment, at, &affected)
+        store::environments::contents::owners(&mut transaction.of(organization), environment, at, &affected)
             .await?;
     drop(transaction);
     for artifact in artifacts {

@@ -292,7 +292,7 @@ async fn send(
         }
         Some(Address::PagerDuty { url, routing_key }) => {
             // A late event must not open an incident again that a later one has resolved.
-            if outbox::is_superseded(&mut app.site.store.read().await?, &leased.organization, leased.id)
+            if outbox::is_superseded(&mut app.site.store.read().await?.of(&leased.organization), leased.id)
                 .await?
             {
                 return Ok(Recipients::new());

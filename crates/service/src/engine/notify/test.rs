@@ -31,7 +31,8 @@ pub(crate) async fn send(
 ) -> Result<Vec<TestedTarget>, Problem> {
     let (now, lease) = (app.site.now(), app.limits.delivery.lease);
     let mut transaction = app.site.store.write().await?;
-    let targets = test_messages::targets(&mut transaction, organization, action).await?;
+    let tenant = &mut transaction.of(organization);
+    let targets = test_messages::targets(tenant, action).await?;
     if targets.is_empty() {
         return Err(Problem::not_found(format!("action {action} not found")));
     }
@@ -41,9 +42,7 @@ pub(crate) async fn send(
         organization: organization.to_owned(),
         tested_by: caller.name.clone(),
     });
-    let leased =
-        test_messages::insert_notifications(&mut transaction, organization, &content, &targets, now, lease)
-            .await?;
+    let leased = test_messages::insert_notifications(tenant, &content, &targets, now, lease).await?;
     let leased = leased.ok_or_else(|| {
         Problem::invalid("the organization has no environment: declare or report one first")
     })?;

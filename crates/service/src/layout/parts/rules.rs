@@ -11,7 +11,7 @@ use rules::environment_status::ReportedArtifacts;
 use rules::policy::PolicyVersion;
 use rules::policy::facts::Evidence;
 use rules::policy::resolution::Outcome;
-use store::Transaction;
+use store::Tenant;
 
 pub(crate) struct RuleResults {
     policy: PolicyVersion,
@@ -35,15 +35,14 @@ impl RuleResults {
 /// Evaluates each rule of an environment's policies for artifacts.
 pub(crate) async fn evaluate(
     site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &str,
     artifacts: &ReportedArtifacts,
 ) -> Result<Vec<RuleResults>, store::Error> {
     let environment: EnvironmentName =
         environment.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let wanted = artifacts.keys().copied().collect();
-    let inputs = Inputs::read(site, transaction, organization, [environment.as_str()], &wanted).await?;
+    let inputs = Inputs::read(site, tenant, [environment.as_str()], &wanted).await?;
     let policies = inputs.requirements(&environment).policies;
     let rules = policies.iter().flat_map(|policy| policy.rules.iter().map(move |rule| (policy, rule)));
     let results = rules.map(|(policy, rule)| RuleResults {

@@ -33,7 +33,7 @@ pub(crate) async fn review_access(
     match review {
         Some(review) => Ok(axum::Json(review)),
         None => {
-            Err(not_found::environment(&mut site.store.read().await?, &organization, environment.as_str())
+            Err(not_found::environment(&mut site.store.read().await?.of(&organization), environment.as_str())
                 .await)
         }
     }
@@ -47,12 +47,13 @@ pub(crate) async fn read(
 ) -> Result<Option<AccessReview>, store::Error> {
     let name = environment.as_str();
     let mut transaction = site.store.read().await?;
-    if !store::environments::exists(&mut transaction, organization, name).await? {
+    let tenant = &mut transaction.of(organization);
+    if !store::environments::exists(tenant, name).await? {
         return Ok(None);
     }
-    let tokens = store::tokens::authentication::tokens(&mut transaction, organization).await?;
+    let tokens = store::tokens::authentication::tokens(tenant).await?;
     let issuers = store::tokens::issuers::list(&mut transaction, Some(organization)).await?;
-    let policies = site.policies.of(&mut transaction, organization, [name]).await?.remove(name);
+    let policies = site.policies.of(&mut transaction.of(organization), [name]).await?.remove(name);
     drop(transaction);
     let now = site.now();
     let valid = tokens.into_iter().filter(|token| token.expires_at.is_none_or(|end| now < end));

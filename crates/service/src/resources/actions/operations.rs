@@ -44,7 +44,7 @@ pub(crate) async fn list_notifications(
 ) -> Result<axum::Json<Vec<ListedAction>>, Problem> {
     Parameters::read(&uri, &[])?;
     let mut actions =
-        store::notifications::actions::list(&mut site.store.read().await?, &organization, None).await?;
+        store::notifications::actions::list(&mut site.store.read().await?.of(&organization), None).await?;
     for action in &mut actions {
         add_addresses(action, &book, &caller, &organization);
     }
@@ -71,7 +71,7 @@ pub(crate) async fn get_action(
     let number = Problem::number("action_number", &number)?;
     Parameters::read(&uri, &[])?;
     let found =
-        store::notifications::actions::list(&mut site.store.read().await?, &organization, Some(number))
+        store::notifications::actions::list(&mut site.store.read().await?.of(&organization), Some(number))
             .await?
             .pop();
     let mut listed = found.ok_or_else(|| Problem::not_found(format!("action {number} not found")))?;

@@ -33,8 +33,9 @@ pub(crate) async fn list(
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
-    let actions = store::notifications::actions::list(&mut transaction, &organization, None).await?;
-    let known = store::bootstrap::known_names(&mut transaction, &organization).await?.environments;
+    let tenant = &mut transaction.of(&organization);
+    let actions = store::notifications::actions::list(tenant, None).await?;
+    let known = store::bootstrap::known_names(tenant).await?.environments;
     drop(transaction);
     let rows = html! {
         @for action in &actions {
@@ -74,13 +75,11 @@ pub(crate) async fn page(
     let number: i64 = number.parse().map_err(|_| Refusal::NotFound)?;
     let before: Option<Uuid> = Parameters::read(&uri, &["before"])?.parsed("before")?;
     let mut transaction = site.store.read().await?;
-    let action = store::notifications::actions::list(&mut transaction, &organization, Some(number))
-        .await?
-        .pop()
-        .ok_or(Refusal::NotFound)?;
-    let known = store::bootstrap::known_names(&mut transaction, &organization).await?.environments;
-    let deliveries =
-        store::notifications::deliveries::list(&mut transaction, &organization, number, before).await?;
+    let tenant = &mut transaction.of(&organization);
+    let action =
+        store::notifications::actions::list(tenant, Some(number)).await?.pop().ok_or(Refusal::NotFound)?;
+    let known = store::bootstrap::known_names(tenant).await?.environments;
+    let deliveries = store::notifications::deliveries::list(tenant, number, before).await?;
     drop(transaction);
     let path = site.links.page(&[&organization, "actions", &number.to_string()]);
     let content = html! {

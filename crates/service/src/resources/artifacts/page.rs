@@ -31,7 +31,7 @@ use store::artifacts::{CurrentRun, PastRun};
 use store::attestations::lists::{AttestationSummary, SignedAttestation};
 use store::bootstrap::KnownNames;
 use store::provenance::Source;
-use store::{AtMost, Transaction};
+use store::{AtMost, Tenant};
 
 const MAX_RULE_ENVIRONMENTS: usize = 10;
 
@@ -64,7 +64,8 @@ pub(crate) async fn page(
     let parameters = Parameters::read(&uri, &approval_form::PARAMETERS)?;
     let artifact: Fingerprint = fingerprint.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
-    let mut known = ArtifactData::read(&site, &mut transaction, &organization, artifact).await?;
+    let tenant = &mut transaction.of(&organization);
+    let mut known = ArtifactData::read(&site, tenant, artifact).await?;
     if known.is_empty() {
         return Err(Refusal::NotFound);
     }
@@ -75,8 +76,7 @@ pub(crate) async fn page(
         .chain([artifact])
         .collect();
     if let Some(reasons) = known.first_reasons() {
-        let found =
-            FoundAttestations::read(&site, &mut transaction, &organization, &digests, reasons.iter()).await?;
+        let found = FoundAttestations::read(&site, tenant, &digests, reasons.iter()).await?;
         drop(transaction);
         found.complete(reasons.iter_mut()).await;
     }
@@ -128,41 +128,34 @@ pub(crate) async fn page(
 }
 
 impl ArtifactData {
-    async fn read(
-        site: &Site,
-        transaction: &mut Transaction,
-        organization: &str,
-        artifact: Fingerprint,
-    ) -> Result<Self, store::Error> {
-        let history = ArtifactHistory::read(transaction, organization, artifact).await?;
+    async fn read(site: &Site, tenant: &mut Tenant<'_>, artifact: Fingerprint) -> Result<Self, store::Error> {
+        let history = ArtifactHistory::read(tenant, artifact).await?;
         let mut rules = Vec::new();
         for run in history.current_runs.listed.iter().take(MAX_RULE_ENVIRONMENTS) {
             let (environment, reported) =
                 (&run.environment.name, [(artifact, run.artifact.reported.clone())].into());
-            let results = rules::evaluate(site, transaction, organization, environment, &reported).await?;
+            let results = rules::evaluate(site, tenant, environment, &reported).await?;
             rules.push((environment.clone(), results));
         }
-        let sources = store::provenance::sources(transaction, organization, artifact).await?;
+        let sources = store::provenance::sources(tenant, artifact).await?;
         let commit = if sources.listed.is_empty() {
-            store::attestations::lists::first_commit(transaction, organization, artifact).await?
+            store::attestations::lists::first_commit(tenant, artifact).await?
         } else {
             None
         };
-        let mut flows = store::artifacts::flows::known(transaction, organization, &[artifact].into()).await?;
-        let listed =
-            store::image_indexes::listed_manifests(transaction, organization, &[artifact].into()).await?;
+        let mut flows = store::artifacts::flows::known(tenant, &[artifact].into()).await?;
+        let listed = store::image_indexes::listed_manifests(tenant, &[artifact].into()).await?;
         Ok(Self {
-            names: store::artifacts::image_names(transaction, organization, artifact).await?,
+            names: store::artifacts::image_names(tenant, artifact).await?,
             sources,
-            conflicting_claims: store::provenance::conflicting_claims(transaction, organization, artifact)
-                .await?,
-            signed: store::attestations::lists::signed(transaction, organization, &[artifact].into()).await?,
+            conflicting_claims: store::provenance::conflicting_claims(tenant, artifact).await?,
+            signed: store::attestations::lists::signed(tenant, &[artifact].into()).await?,
             commit,
             flows: flows.remove(&artifact).unwrap_or_default().flows,
             history,
             rules,
             digests: RelatedDigests::new(&listed, artifact),
-            known_names: store::bootstrap::known_names(transaction, organization).await?,
+            known_names: store::bootstrap::known_names(tenant).await?,
         })
     }
 

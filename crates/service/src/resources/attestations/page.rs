@@ -26,17 +26,14 @@ pub(crate) async fn page(
     let (flow, trail, id) = rest;
     let id: Uuid = id.parse().map_err(|_| Refusal::NotFound)?;
     let mut transaction = site.store.read().await?;
-    let attested = store::attestations::details::get(&mut transaction, &organization, id).await?;
+    let tenant = &mut transaction.of(&organization);
+    let attested = store::attestations::details::get(tenant, id).await?;
     let attested = attested.filter(|attested| (&attested.flow_name, &attested.trail_name) == (&flow, &trail));
     let Some(attested) = attested else { return Err(Refusal::NotFound) };
     let listed = &attested.attestation;
-    let artifacts = store::attestations::details::artifacts(&mut transaction, &organization, id).await?;
+    let artifacts = store::attestations::details::artifacts(tenant, id).await?;
     let has_failures = attested.junit_results.iter().any(|result| result.unsuccessful() > 0);
-    let file = if has_failures {
-        store::attestations::details::attachment(&mut transaction, &organization, id).await?
-    } else {
-        None
-    };
+    let file = if has_failures { store::attestations::details::attachment(tenant, id).await? } else { None };
     drop(transaction);
     let tests = match file {
         Some(file) => read_failed_tests(file).await,

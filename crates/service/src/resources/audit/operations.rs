@@ -39,6 +39,6 @@ pub(crate) async fn list_audit(
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let (page, span) = (parameters.page()?, parameters.span()?);
     let mut transaction = site.store.read().await?;
-    let (data, total) = store::audit::list(&mut transaction, &organization, span, page).await?;
+    let (data, total) = store::audit::list(&mut transaction.of(&organization), span, page).await?;
     Ok(axum::Json(AuditLog { data, pagination: page.pagination(total) }))
 }

@@ -31,7 +31,8 @@ pub(crate) async fn page(
     let page = Page::new(i64::try_from(requested).ok(), i64::try_from(ROWS_PER_PAGE).ok())
         .map_err(|error| Problem::field(error.parameter, &error))?;
     let mut transaction = site.store.read().await?;
-    let (entries, total) = store::audit::list(&mut transaction, &organization, TimeRange::ALL, page).await?;
+    let (entries, total) =
+        store::audit::list(&mut transaction.of(&organization), TimeRange::ALL, page).await?;
     drop(transaction);
     let pagination = Pagination::new(usize::try_from(total).unwrap_or(usize::MAX), ROWS_PER_PAGE, requested);
     let rows = html! {

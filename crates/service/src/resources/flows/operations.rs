@@ -154,11 +154,12 @@ pub(crate) async fn list_flows(
         _ => FlowFilter::Part(part),
     };
     let mut transaction = site.store.read().await?;
-    let data = store::flows::list(&mut transaction, &organization, filter, page).await?;
+    let tenant = &mut transaction.of(&organization);
+    let data = store::flows::list(tenant, filter, page).await?;
     Ok(axum::Json(match page {
         None => Flows::All(data),
         Some(page) => {
-            let total = store::flows::count(&mut transaction, &organization, filter).await?;
+            let total = store::flows::count(tenant, filter).await?;
             Flows::Page { data, pagination: page.pagination(total) }
         }
     }))
@@ -209,13 +210,12 @@ async fn find(
     let name: FlowName = Problem::parse("flow_name", name)?;
     Parameters::read(uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let mut found =
-        store::flows::list(&mut transaction, organization, FlowFilter::Name(name.as_str()), None).await?;
+    let tenant = &mut transaction.of(organization);
+    let mut found = store::flows::list(tenant, FlowFilter::Name(name.as_str()), None).await?;
     let Some(mut flow) = found.pop() else {
-        return Err(not_found::flow(&mut transaction, organization, &name).await);
+        return Err(not_found::flow(tenant, &name).await);
     };
-    flow.last_deployment_at =
-        store::artifacts::flows::last_deployment(&mut transaction, organization, name.as_str()).await?;
+    flow.last_deployment_at = store::artifacts::flows::last_deployment(tenant, name.as_str()).await?;
     Ok(axum::Json(flow))
 }
 
@@ -246,31 +246,28 @@ async fn put(
     let unknown = new.unknown.names().map(str::to_owned).collect();
     app.unknown_fields.warn(caller.token, &caller.name, organization, unknown);
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let is_new = match store::flows::get(transaction, organization, flow.as_str()).await? {
+    let tenant = &mut evaluating.transaction.of(organization);
+    let is_new = match store::flows::get(tenant, flow.as_str()).await? {
         Some(stored) if stored.is_declared => return Err(declared("flow", flow)),
         Some(_) => false,
         None => {
-            check_limit(app, transaction, caller, organization, Created::Flows).await?;
+            check_limit(app, tenant, caller, Created::Flows).await?;
             true
         }
     };
     let now = app.site.now();
     let description = new.description.as_str();
-    store::flows::upsert(transaction, organization, flow.as_str(), description, caller.token, now).await?;
+    store::flows::upsert(tenant, flow.as_str(), description, caller.token, now).await?;
     let is_template_new = match template {
-        Some(template) => {
-            store::flows::set_template(transaction, organization, flow.as_str(), template, now).await?
-        }
+        Some(template) => store::flows::set_template(tenant, flow.as_str(), template, now).await?,
         None => false,
     };
     if is_template_new {
         // The compliance of the flow's trails depends on its template.
-        let environments = store::policies::environments_that_need_trails(transaction, organization).await?;
+        let environments = store::policies::environments_that_need_trails(tenant).await?;
         let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
         let environments = environments.iter().map(String::as_str);
-        store::policies::evaluation_queue::push(transaction, organization, environments, None, &cause, now)
-            .await?;
+        store::policies::evaluation_queue::push(tenant, environments, None, &cause, now).await?;
     }
     if is_new || is_template_new {
         let change = if is_new { "created the flow" } else { "changed the template of the flow" };

@@ -49,7 +49,7 @@ pub(crate) async fn read_log(
     let (after, limit) =
         (integer("after", 0, 0, i64::MAX)?, integer("per_page", MAX_ENTRIES, 1, MAX_ENTRIES)?);
     let mut transaction = site.store.read().await?;
-    let page = store::log::reading::page(&mut transaction, &organization, after, limit).await?;
+    let page = store::log::reading::page(&mut transaction.of(&organization), after, limit).await?;
     drop(transaction);
     let checkpoint = site.log_signer.checkpoint(&organization, page.head).map_err(|_| Problem::defect())?;
     Ok(axum::Json(Log { entries: page.entries, checkpoint, rows: page.rows }))

@@ -43,19 +43,18 @@ pub(crate) async fn page(
     let now = site.now();
     let since = Timestamp::from_micros((now.micros() / HOUR - HOURS + 1) * HOUR);
     let mut transaction = site.store.read().await?;
-    let mut all = store::environments::places(&mut transaction, &organization).await?;
+    let tenant = &mut transaction.of(&organization);
+    let mut all = store::environments::places(tenant).await?;
     // Sorted here: the database's order depends on its locale.
     all.sort_by_cached_key(|environment| order(environment, &site, now));
     let pagination = Pagination::new(all.len(), CARDS_PER_PAGE, requested);
     let on_page = all.chunks(CARDS_PER_PAGE).nth(pagination.page - 1).unwrap_or_default();
     let ids: Vec<_> = on_page.iter().map(|environment| environment.id).collect();
-    let environments = store::environments::by_id(&mut transaction, &organization, &ids).await?;
-    let totals =
-        store::environments::running_totals(&mut transaction, &organization, ids.iter().copied()).await?;
-    let failing =
-        store::environments::failing::longest(&mut transaction, &organization, ids.iter().copied()).await?;
-    let hours = store::environments::events_per_hour(&mut transaction, &organization, ids, since).await?;
-    let actions = store::notifications::actions::list(&mut transaction, &organization, None).await?;
+    let environments = store::environments::by_id(tenant, &ids).await?;
+    let totals = store::environments::running_totals(tenant, ids.iter().copied()).await?;
+    let failing = store::environments::failing::longest(tenant, ids.iter().copied()).await?;
+    let hours = store::environments::events_per_hour(tenant, ids, since).await?;
+    let actions = store::notifications::actions::list(tenant, None).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&organization)) }

@@ -174,16 +174,15 @@ impl FoundPackages {
         let next = found.last().filter(|_| !is_last).map(|(last, _)| last.to_string());
 
         let shown: BTreeSet<Fingerprint> = found.iter().map(|(_, run)| run.fingerprint).collect();
-        let known = store::artifacts::flows::known(&mut transaction, organization, &shown).await?;
+        let tenant = &mut transaction.of(organization);
+        let known = store::artifacts::flows::known(tenant, &shown).await?;
         let mut in_environments: BTreeMap<Uuid, BTreeSet<Fingerprint>> = BTreeMap::new();
         for (_, run) in &found {
             in_environments.entry(run.environment_id).or_default().insert(run.fingerprint);
         }
         let mut workloads = HashMap::new();
         for (id, images) in in_environments {
-            let owners =
-                store::environments::contents::owners(&mut transaction, organization, id, at, &images)
-                    .await?;
+            let owners = store::environments::contents::owners(tenant, id, at, &images).await?;
             workloads.insert(id, owners);
         }
         let without_history = match query.at {

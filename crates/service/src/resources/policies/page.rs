@@ -20,7 +20,7 @@ pub(crate) async fn list(
     State(PageSite(site)): State<PageSite>,
     OrganizationPage { organization, user, .. }: OrganizationPage,
 ) -> Result<HtmlPage, Refusal> {
-    let policies = store::policies::summaries::list(&mut site.store.read().await?, &organization).await?;
+    let policies = store::policies::summaries::list(&mut site.store.read().await?.of(&organization)).await?;
     let rows = html! {
         @for policy in &policies {
             tr {
@@ -50,11 +50,9 @@ pub(crate) async fn page(
     OrganizationPage { organization, rest: name, user, .. }: OrganizationPage<String>,
 ) -> Result<HtmlPage, Refusal> {
     let mut transaction = site.store.read().await?;
-    let policy = store::policies::summaries::get(&mut transaction, &organization, &name)
-        .await?
-        .ok_or(Refusal::NotFound)?;
-    let failing =
-        store::policies::summaries::failing_artifacts(&mut transaction, &organization, &name).await?;
+    let tenant = &mut transaction.of(&organization);
+    let policy = store::policies::summaries::get(tenant, &name).await?.ok_or(Refusal::NotFound)?;
+    let failing = store::policies::summaries::failing_artifacts(tenant, &name).await?;
     drop(transaction);
     let content = html! {
         h1 { (text(&name)) }

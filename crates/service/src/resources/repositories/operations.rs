@@ -72,24 +72,15 @@ async fn set_closed(
     // Excludes attestations, which record origins.
     let mut evaluating = Evaluating::exclusive(app, organization).await?;
     let now = app.site.now();
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(organization);
     let closed_at = is_closed.then_some(now);
-    if !store::repositories::set_closed(
-        transaction,
-        organization,
-        name.as_str(),
-        provider.as_ref(),
-        closed_at,
-        now,
-    )
-    .await?
-    {
+    if !store::repositories::set_closed(tenant, name.as_str(), provider.as_ref(), closed_at, now).await? {
         let why = match provider {
             None => ": no attestation names it without a provider: set `provider`, if it has one",
             Some(_) => ": no attestation names it",
         };
         let (name, provider) = (name.as_str(), provider.as_ref());
-        return Err(not_found::repository(transaction, organization, name, provider, why).await);
+        return Err(not_found::repository(tenant, name, provider, why).await);
     }
     let audit = Audit::from_caller(caller, organization, || {
         let change = if is_closed { "closed" } else { "reopened" };

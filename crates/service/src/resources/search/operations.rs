@@ -97,10 +97,10 @@ pub(crate) async fn search(
     let prefix: HexPrefix = Problem::parse("sha", &sha)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
-    let found = store::search::artifacts(&mut transaction, &organization, first, last).await?;
-    let built =
-        store::search::artifacts_of_commit(&mut transaction, &organization, prefix.as_str(), None).await?;
+    let found = store::search::artifacts(tenant.tx, tenant.name, first, last).await?;
+    let built = store::search::artifacts_of_commit(tenant.tx, tenant.name, prefix.as_str(), None).await?;
     let fingerprints: BTreeSet<Fingerprint> =
         found.listed.iter().map(|artifact| artifact.fingerprint).collect();
     let commits: BTreeSet<&String> = built.listed.iter().map(|(commit, _)| commit).collect();
@@ -112,13 +112,12 @@ pub(crate) async fn search(
             "no artifact has a fingerprint or commit that starts with \"{prefix}\""
         )));
     }
-    let known = KnownArtifacts::read(&mut transaction, &organization, &all, None).await?;
-    let conflicts = store::provenance::numbers_of_conflicts(&mut transaction, &organization, &all).await?;
+    let known = KnownArtifacts::read(tenant, &all, None).await?;
+    let conflicts = store::provenance::numbers_of_conflicts(tenant, &all).await?;
     let mut artifacts = Vec::new();
     for artifact in all {
-        let signed =
-            store::attestations::lists::signed(&mut transaction, &organization, &[artifact].into()).await?;
-        let history = ArtifactHistory::read(&mut transaction, &organization, artifact).await?;
+        let signed = store::attestations::lists::signed(tenant, &[artifact].into()).await?;
+        let history = ArtifactHistory::read(tenant, artifact).await?;
         let environments = history.running(&site).into_iter().map(|run| run.environment_name);
         let former = history.past_runs.listed.iter().map(|run| run.environment_name.clone());
         let unknown = FoundArtifact {
@@ -222,7 +221,7 @@ pub(crate) async fn search_text(
         return Err(Problem::field("q", &format!("expected 1 to {MAX_QUERY_CHARS} characters")));
     }
     let mut transaction = site.store.read().await?;
-    let found = SearchResults::read(&mut transaction, &organization, query).await?;
+    let found = SearchResults::read(&mut transaction.of(&organization), query).await?;
     drop(transaction);
     let of = |kind, name: String| TextMatch { kind, name, ..TextMatch::default() };
     let page = |artifact| Some(site.links.artifact_page(&organization, artifact));

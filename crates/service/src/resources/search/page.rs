@@ -55,7 +55,7 @@ pub(crate) async fn page(
 
 async fn groups(site: &Site, organization: &str, query: &str) -> Result<Vec<Markup>, Refusal> {
     let mut transaction = site.store.read().await?;
-    let found = SearchResults::read(&mut transaction, organization, query).await?;
+    let found = SearchResults::read(&mut transaction.of(organization), query).await?;
     drop(transaction);
     let artifact = |artifact: &Artifact| artifact_link(site, organization, artifact);
     let trail = |trail: &Trail| crate::resources::search::page::trail(site, organization, trail);

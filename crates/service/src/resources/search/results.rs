@@ -2,7 +2,7 @@
 
 use model::Fingerprint;
 use store::search::{Artifact, PodRun, SearchText, Trail};
-use store::{AtMost, Error, Transaction};
+use store::{AtMost, Error, Tenant};
 
 /// Minimum number of hex digits of a digest or commit.
 pub(crate) const MIN_DIGITS: usize = 7;
@@ -24,35 +24,30 @@ pub(crate) struct SearchResults {
 }
 
 impl SearchResults {
-    pub(crate) async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
-        query: &str,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn read(tenant: &mut Tenant<'_>, query: &str) -> Result<Self, Error> {
         let text = SearchText::new(query);
         let mut found = Self {
-            environments: store::search::environments(transaction, organization, &text).await?,
+            environments: store::search::environments(tenant.tx, tenant.name, &text).await?,
             digests: AtMost::default(),
             built: AtMost::default(),
             trails_of_commits: AtMost::default(),
-            images: store::search::images(transaction, organization, &text).await?,
-            pods: store::search::pods(transaction, organization, &text).await?,
-            flows: store::search::flows(transaction, organization, &text).await?,
-            repositories: store::search::repositories(transaction, organization, &text).await?,
+            images: store::search::images(tenant.tx, tenant.name, &text).await?,
+            pods: store::search::pods(tenant.tx, tenant.name, &text).await?,
+            flows: store::search::flows(tenant.tx, tenant.name, &text).await?,
+            repositories: store::search::repositories(tenant.tx, tenant.name, &text).await?,
             trails: AtMost::default(),
         };
         if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
-            found.digests = store::search::artifacts(transaction, organization, first, last).await?;
+            found.digests = store::search::artifacts(tenant.tx, tenant.name, first, last).await?;
         }
         if let Some(commit) = digits(query) {
-            found.built =
-                store::search::artifacts_of_commit(transaction, organization, &commit, None).await?;
+            found.built = store::search::artifacts_of_commit(tenant.tx, tenant.name, &commit, None).await?;
             found.trails_of_commits =
-                store::search::trails_of_commit(transaction, organization, &commit).await?;
+                store::search::trails_of_commit(tenant.tx, tenant.name, &commit).await?;
         }
         // A trail may be named by its commit.
         let of_commits = &found.trails_of_commits.listed;
-        found.trails = store::search::trails(transaction, organization, &text, of_commits).await?;
+        found.trails = store::search::trails(tenant.tx, tenant.name, &text, of_commits).await?;
         Ok(found)
     }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn tag_environment(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    not_found::require_environment(&mut evaluating.transaction, &organization, name.as_str()).await?;
+    not_found::require_environment(&mut evaluating.transaction.of(&organization), name.as_str()).await?;
     change(&app, evaluating, &caller, &organization, Tagged::Environment(name.as_str()), &changes).await
 }
 
@@ -74,8 +74,8 @@ pub(crate) async fn tag_flow(
     Sent(changes, _share): Sent<TagChanges>,
 ) -> Result<axum::Json<&'static str>, Problem> {
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    match store::flows::get(&mut evaluating.transaction, &organization, name.as_str()).await? {
-        None => return Err(not_found::flow(&mut evaluating.transaction, &organization, &name).await),
+    match store::flows::get(&mut evaluating.transaction.of(&organization), name.as_str()).await? {
+        None => return Err(not_found::flow(&mut evaluating.transaction.of(&organization), &name).await),
         Some(stored) if stored.is_declared => return Err(declared("flow", &name)),
         Some(_) => {}
     }
@@ -94,8 +94,8 @@ async fn change(
     let set: BTreeMap<&str, &str> = set.map(|(tag, value)| (tag.as_str(), value.as_str())).collect();
     let remove = changes.remove_tags.iter().flatten().map(ShortText::as_str).collect();
     let now = app.site.now();
-    let transaction = &mut evaluating.transaction;
-    let result = store::tags::change(transaction, organization, object, set, &remove, now).await?;
+    let tenant = &mut evaluating.transaction.of(organization);
+    let result = store::tags::change(tenant, object, set, &remove, now).await?;
     if result.total > MAX_TAGS {
         return Err(Problem::field("set_tags", &format!("expected at most {MAX_TAGS} tags of an object")));
     }
@@ -106,18 +106,10 @@ async fn change(
         Tagged::Environment(name) => format!("environment {name}"),
         Tagged::Flow(name) => {
             // Conditions of policies use tags.
-            let environments = store::policies::environments(transaction, organization).await?;
+            let environments = store::policies::environments(tenant).await?;
             let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
             let environments = environments.iter().map(String::as_str);
-            store::policies::evaluation_queue::push(
-                transaction,
-                organization,
-                environments,
-                None,
-                &cause,
-                now,
-            )
-            .await?;
+            store::policies::evaluation_queue::push(tenant, environments, None, &cause, now).await?;
             format!("flow {name}")
         }
     };

@@ -100,7 +100,7 @@ pub(crate) async fn create_token(
     };
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let open = store::tokens::authentication::tokens(&mut evaluating.transaction, &organization).await?;
+    let open = store::tokens::authentication::tokens(&mut evaluating.transaction.of(&organization)).await?;
     let issuers = store::tokens::issuers::list(&mut evaluating.transaction, Some(&organization)).await?;
     // The token may have been revoked while the body was received: the new one would outlast it.
     if !is_admin(&caller, &organization, &open, &issuers, app.site.now()) {
@@ -155,7 +155,9 @@ pub(crate) async fn list_tokens(
     State(site): State<Site>,
     Admitted { organization, .. }: Admitted<ReadAudit>,
 ) -> Result<axum::Json<Vec<Token>>, Problem> {
-    Ok(axum::Json(store::tokens::authentication::tokens(&mut site.store.read().await?, &organization).await?))
+    Ok(axum::Json(
+        store::tokens::authentication::tokens(&mut site.store.read().await?.of(&organization)).await?,
+    ))
 }
 
 /// Revoke a token that was created at runtime. Not in Kosli's API.
@@ -178,12 +180,12 @@ pub(crate) async fn revoke_token(
     let name: TokenName = Problem::parse("token_name", &name)?;
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let now = app.site.now();
-    let open = store::tokens::authentication::tokens(&mut evaluating.transaction, &organization).await?;
+    let open = store::tokens::authentication::tokens(&mut evaluating.transaction.of(&organization)).await?;
     match open.into_iter().find(|open| open.name == name.as_str()) {
         None => return Err(Problem::not_found(format!("token \"{name}\" not found"))),
         Some(open) if open.created_by.is_none() => return Err(declared("token", name)),
         Some(open) => {
-            store::tokens::revoke(&mut evaluating.transaction, &organization, open.sha256, now).await?;
+            store::tokens::revoke(&mut evaluating.transaction.of(&organization), open.sha256, now).await?;
         }
     }
     let change = format!("revoked the token {name}");

@@ -26,7 +26,7 @@ pub(crate) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let (flow, name) = rest;
     let mut transaction = site.store.read().await?;
-    let found = FoundTrail::find(&site, &mut transaction, &organization, &flow, &name).await?;
+    let found = FoundTrail::find(&site, &mut transaction.of(&organization), &flow, &name).await?;
     let Some(FoundTrail { trail, attestations, .. }) = found else { return Err(Refusal::NotFound) };
     drop(transaction);
     let path = urls::trail(&site, &organization, &flow, &name);

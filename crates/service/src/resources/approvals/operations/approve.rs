@@ -102,7 +102,7 @@ pub(crate) async fn approve_artifact(
     let (status, approval) =
         approve(&app, &caller, &organization, &flow, artifact, environment.as_ref(), new).await?;
     let mut transaction = app.site.store.read().await?;
-    let approval = with_artifacts(&mut transaction, &organization, approval).await?;
+    let approval = with_artifacts(&mut transaction.of(&organization), approval).await?;
     Ok((status, axum::Json(approval)).into_response())
 }
 
@@ -138,7 +138,7 @@ pub(crate) async fn withdraw_approval(
     };
     let approval = withdraw(&app, &caller, &organization, &flow, number, &comment).await?;
     let mut transaction = app.site.store.read().await?;
-    Ok(axum::Json(with_artifacts(&mut transaction, &organization, approval).await?))
+    Ok(axum::Json(with_artifacts(&mut transaction.of(&organization), approval).await?))
 }
 
 impl ApprovalRequest {

@@ -14,7 +14,7 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
 use model::{Approval, CommitHash, EnvironmentName, Fingerprint, FlowName, SourceCommit};
-use store::Transaction;
+use store::Tenant;
 
 /// Get an approval. A negative number counts from the latest: -1 is the latest.
 #[utoipa::path(
@@ -38,27 +38,26 @@ pub(crate) async fn get_approval(
     let mut number: i64 = number.parse().ok().filter(|_| !number.starts_with('+')).ok_or_else(expected)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     if number < 0 {
         // -1 is place 0; the complement does not overflow.
-        let latest =
-            store::approvals::nth_latest(&mut transaction, &organization, flow.as_str(), !number).await?;
+        let latest = store::approvals::nth_latest(tenant, flow.as_str(), !number).await?;
         number = latest.unwrap_or(number);
     }
-    let approval = find_approval(&mut transaction, &organization, &flow, number).await?;
-    Ok(axum::Json(with_artifacts(&mut transaction, &organization, approval).await?))
+    let approval = find_approval(tenant, &flow, number).await?;
+    Ok(axum::Json(with_artifacts(tenant, approval).await?))
 }
 
 /// The response of operation 6: each commit with the artifacts built from it.
 pub(crate) async fn with_artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     mut approval: Approval,
 ) -> Result<Approval, Problem> {
     let hash = |commit| match commit {
         SourceCommit::Hash(CommitHash(hash)) | SourceCommit::Built { commit_sha: hash, .. } => hash,
     };
     let commits: Vec<String> = approval.src_commit_list.into_iter().map(hash).collect();
-    let built = store::approvals::artifacts_built_from(transaction, organization, &commits).await?;
+    let built = store::approvals::artifacts_built_from(tenant, &commits).await?;
     let with_artifacts = |commit_sha: String| SourceCommit::Built {
         artifact_fingerprints: built.get(&commit_sha).into_iter().flatten().copied().collect(),
         commit_sha,
@@ -86,8 +85,9 @@ pub(crate) async fn list_approvals(
     let (flow, artifact) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    require_flow(&mut transaction, &organization, &flow).await?;
-    let approvals = store::approvals::list(&mut transaction, &organization, flow.as_str(), artifact).await?;
+    let tenant = &mut transaction.of(&organization);
+    require_flow(tenant, &flow).await?;
+    let approvals = store::approvals::list(tenant, flow.as_str(), artifact).await?;
     Ok(axum::Json(approvals))
 }
 
@@ -112,8 +112,9 @@ pub(crate) async fn list_approvals_of_flow(
 ) -> Result<axum::Json<Vec<Approval>>, Problem> {
     let page = Parameters::read(&uri, &["page", "per_page"])?.page()?;
     let mut transaction = site.store.read().await?;
-    require_flow(&mut transaction, &organization, &flow).await?;
-    let approvals = store::approvals::of_flow(&mut transaction, &organization, flow.as_str(), page).await?;
+    let tenant = &mut transaction.of(&organization);
+    require_flow(tenant, &flow).await?;
+    let approvals = store::approvals::of_flow(tenant, flow.as_str(), page).await?;
     Ok(axum::Json(approvals))
 }
 
@@ -142,13 +143,12 @@ pub(crate) async fn approved_commit(
     let (flow, environment) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    require_flow(&mut transaction, &organization, &flow).await?;
-    let approved =
-        store::approvals::latest_approved(&mut transaction, &organization, flow.as_str(), Some(&environment))
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    require_flow(tenant, &flow).await?;
+    let approved = store::approvals::latest_approved(tenant, flow.as_str(), Some(&environment)).await?;
     let commit_sha = match approved {
         Some(artifact) => {
-            let sources = store::provenance::sources(&mut transaction, &organization, artifact).await?;
+            let sources = store::provenance::sources(tenant, artifact).await?;
             sources.listed.into_iter().find_map(|source| source.commit_sha)
         }
         None => None,

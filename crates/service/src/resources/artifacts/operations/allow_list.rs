@@ -62,15 +62,15 @@ pub(crate) async fn allow_artifact(
     app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let name = environment.as_str();
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
-    not_found::require_environment(transaction, &organization, name).await?;
-    let open = store::approvals::allow_list::get(transaction, &organization, name, artifact).await?;
+    let tenant = &mut evaluating.transaction.of(&organization);
+    not_found::require_environment(tenant, name).await?;
+    let open = store::approvals::allow_list::get(tenant, name, artifact).await?;
     if open.as_ref().is_some_and(|open| open.is_declared) {
         return Err(declared("allow-list entry", artifact));
     }
     let now = app.site.now();
     let new = NewAllowance { artifact, reason, author: &caller.name };
-    store::approvals::allow_list::allow(transaction, &organization, name, new, open.as_ref(), now).await?;
+    store::approvals::allow_list::allow(tenant, name, new, open.as_ref(), now).await?;
     let cause = Cause { kind: CauseKind::AllowList, by: Some(caller.name.clone()) };
     evaluating.reevaluate(&organization, name, &cause).await?;
     let change = format!("allowed {artifact} in {environment} without expiry: {reason}");

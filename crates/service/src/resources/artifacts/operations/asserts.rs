@@ -27,10 +27,10 @@ use rules::policy::facts::AllowList;
 use rules::policy::resolution::{Outcome, PolicyEvaluation, Resolution, RuleEvaluation};
 use rules::policy::{MAX_POLICIES, Needs, Policy, PolicyVersion, Rule};
 use rules::verdict::evaluate_artifact;
-use store::Transaction;
 use store::artifacts::flows::AssertedFlow;
 use store::attestations::lists::SignedAttestation;
 use store::image_indexes::related;
+use store::{Tenant, Transaction};
 
 const ENVIRONMENT: &str = "environment_name";
 const POLICY: &str = "policy_name";
@@ -78,17 +78,15 @@ struct OriginEvidence {
 impl OriginEvidence {
     /// Of one artifact, by the digests of its image; in a flow, or in any.
     async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         artifact: Fingerprint,
         digests: &BTreeSet<Fingerprint>,
         flow: Option<&str>,
     ) -> Result<Self, store::Error> {
-        let mut signed_evidence =
-            store::attestations::lists::signed(transaction, organization, digests).await?;
+        let mut signed_evidence = store::attestations::lists::signed(tenant, digests).await?;
         signed_evidence.retain(|signed| flow.is_none_or(|flow| signed.flow_name == flow));
         let own = BTreeSet::from([artifact]);
-        let conflicts = store::provenance::numbers_of_conflicts(transaction, organization, &own).await?;
+        let conflicts = store::provenance::numbers_of_conflicts(tenant, &own).await?;
         let conflicting_origins = conflicts.get(&artifact).copied().filter(|number| *number > 0);
         Ok(Self { signed_evidence, conflicting_origins })
     }
@@ -217,6 +215,7 @@ pub(crate) async fn assert_artifact(
     let scope = scope(environment.as_ref(), names)?;
 
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     let mut policies: Vec<Arc<Policy>> = Vec::new();
     let mut allowed = AllowList::default();
     let wanted = BTreeSet::from([artifact]);
@@ -224,41 +223,38 @@ pub(crate) async fn assert_artifact(
     // artifacts pass.
     if let Some(environment) = &environment {
         let name = environment.as_str();
-        policies =
-            site.policies.of(&mut transaction, &organization, [name]).await?.remove(name).unwrap_or_default();
-        if policies.is_empty() && !store::environments::exists(&mut transaction, &organization, name).await? {
-            let nearest =
-                not_found::nearest_environments(&mut transaction, &organization, name, |_| true).await?;
+        policies = site.policies.of(tenant, [name]).await?.remove(name).unwrap_or_default();
+        if policies.is_empty() && !store::environments::exists(tenant, name).await? {
+            let nearest = not_found::nearest_environments(tenant, name, |_| true).await?;
             return Err(Problem::field(ENVIRONMENT, &not_found::unknown_environment(name, &nearest)));
         }
-        let mut lists = evidence::allow_lists(&mut transaction, &organization, [name], &wanted).await?;
+        let mut lists = evidence::allow_lists(tenant, [name], &wanted).await?;
         allowed = lists.remove(name).unwrap_or_default();
     }
     for name in names {
-        policies.push(named_policy(&site, &mut transaction, &organization, name).await?);
+        policies.push(named_policy(&site, tenant, name).await?);
     }
     let needs = Needs::new(policies.iter().map(|policy| &**policy));
-    let mut evidence = evidence::read(&mut transaction, &organization, &wanted, &needs).await?;
+    let mut evidence = evidence::read(tenant, &wanted, &needs).await?;
     let mut evidence = evidence.remove(&artifact).unwrap_or_default();
     if let Some(flow) = flow {
         evidence.retain_flow(flow);
     }
-    let mut flows = flows::of_artifacts(&mut transaction, &organization, &wanted, flow).await?;
+    let mut flows = flows::of_artifacts(tenant, &wanted, flow).await?;
     let flows = flows.remove(&artifact).unwrap_or_default();
     let is_in_flow = !flows.is_empty()
-        || !evidence.related.is_empty()
-            && are_other_digests_in(&mut transaction, &organization, &wanted, flow).await?;
-    let running = store::artifacts::running_in(&mut transaction, &organization, artifact).await?;
+        || !evidence.related.is_empty() && are_other_digests_in(tenant, &wanted, flow).await?;
+    let running = store::artifacts::running_in(tenant, artifact).await?;
     let mut known = described(running, environment.as_ref(), &flows);
     let is_named = allowed.names(&artifact) || evidence.is_approved();
     if known.is_none() && flow.is_none() && scope != AssertionScope::Flow {
         // Past runs.
-        let names = store::artifacts::image_names(&mut transaction, &organization, artifact).await?.listed;
+        let names = store::artifacts::image_names(tenant, artifact).await?.listed;
         known = names.into_iter().next().map(|name| ReportedArtifact { name, ..ReportedArtifact::default() });
     }
     let by_flow = flow.is_some() || scope == AssertionScope::Flow;
     if !is_in_flow && (by_flow || known.is_none() && !is_named) {
-        return Err(unknown_artifact(&mut transaction, &organization, only_flow.as_ref(), artifact).await);
+        return Err(unknown_artifact(tenant, only_flow.as_ref(), artifact).await);
     }
 
     let known = known.unwrap_or_default();
@@ -270,10 +266,10 @@ pub(crate) async fn assert_artifact(
     let mut policy_evaluations: Vec<_> = assessment.policies.iter().map(PolicyResult::new).collect();
     let mut digests = wanted;
     if !evidence.related.is_empty() {
-        let listed = image_indexes::listed_manifests(&mut transaction, &organization, &digests).await?;
+        let listed = image_indexes::listed_manifests(tenant, &digests).await?;
         digests.extend(related(&listed));
     }
-    let origin = OriginEvidence::read(&mut transaction, &organization, artifact, &digests, flow).await?;
+    let origin = OriginEvidence::read(tenant, artifact, &digests, flow).await?;
     add_findings(&site, transaction, &organization, &digests, &mut policy_evaluations).await?;
     let flows: Vec<FlowResult> =
         flows.into_iter().map(|(flow, known)| FlowResult::new(flow, known)).collect();
@@ -312,19 +308,19 @@ pub(crate) async fn assert_artifact(
 }
 
 async fn unknown_artifact(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: Option<&FlowName>,
     artifact: Fingerprint,
 ) -> Problem {
     if let Some(flow) = flow
-        && let Err(unknown) = not_found::require_flow(transaction, organization, flow).await
+        && let Err(unknown) = not_found::require_flow(tenant, flow).await
     {
         return unknown;
     }
     let flow = flow.map_or_else(|| "any flow".to_owned(), |flow| format!("flow \"{flow}\""));
     Problem::not_found(format!(
-        "artifact \"{artifact}\" not found in {flow} of organization \"{organization}\""
+        "artifact \"{artifact}\" not found in {flow} of organization \"{}\"",
+        tenant.name
     ))
 }
 
@@ -337,7 +333,7 @@ async fn add_findings(
     policies: &mut [PolicyResult<'_>],
 ) -> Result<(), Problem> {
     let reasons = policies.iter().flat_map(|policy| &policy.reasons);
-    let found = FoundAttestations::read(site, &mut transaction, organization, artifacts, reasons).await?;
+    let found = FoundAttestations::read(site, &mut transaction.of(organization), artifacts, reasons).await?;
     drop(transaction);
     found.complete(policies.iter_mut().flat_map(|policy| &mut policy.reasons)).await;
     for reason in policies.iter_mut().flat_map(|policy| &mut policy.reasons) {
@@ -346,17 +342,12 @@ async fn add_findings(
     Ok(())
 }
 
-async fn named_policy(
-    site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
-    name: &str,
-) -> Result<Arc<Policy>, Problem> {
+async fn named_policy(site: &Site, tenant: &mut Tenant<'_>, name: &str) -> Result<Arc<Policy>, Problem> {
     let name: PolicyName = Problem::parse(POLICY, name)?;
-    if let Some(policy) = site.policies.current(transaction, organization, name.as_str()).await? {
+    if let Some(policy) = site.policies.current(tenant, name.as_str()).await? {
         return Ok(policy);
     }
-    let unknown = not_found::unknown_policy(transaction, organization, name.as_str()).await?;
+    let unknown = not_found::unknown_policy(tenant, name.as_str()).await?;
     Err(Problem::field(POLICY, &unknown))
 }
 
@@ -377,14 +368,12 @@ fn scope<T>(environment: Option<&EnvironmentName>, policies: &[T]) -> Result<Ass
 
 /// Whether a flow, or any, holds another digest of the image.
 async fn are_other_digests_in(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     artifact: &BTreeSet<Fingerprint>,
     flow: Option<&str>,
 ) -> Result<bool, store::Error> {
-    let others =
-        related(&image_indexes::listed_manifests(transaction, organization, artifact).await?).collect();
-    Ok(!flows::of_artifacts(transaction, organization, &others, flow).await?.is_empty())
+    let others = related(&image_indexes::listed_manifests(tenant, artifact).await?).collect();
+    Ok(!flows::of_artifacts(tenant, &others, flow).await?.is_empty())
 }
 
 /// The artifact as it runs in the environment; else as it runs elsewhere or was reported, without namespaces.

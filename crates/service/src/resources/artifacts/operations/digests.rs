@@ -76,7 +76,7 @@ pub(crate) async fn list_digests(
     let page = store::artifacts::digests::list(&mut transaction, &organization, after, since, limit).await?;
     let fingerprints = page.runs.iter().map(|run| run.fingerprint).collect();
     let listed =
-        store::image_indexes::listed_manifests(&mut transaction, &organization, &fingerprints).await?;
+        store::image_indexes::listed_manifests(&mut transaction.of(&organization), &fingerprints).await?;
     drop(transaction);
     let mut related: HashMap<Fingerprint, Vec<ListedManifest>> = HashMap::new();
     // Both digests of a pair may have found it.

@@ -66,21 +66,19 @@ pub(crate) async fn record_image_index(
     changed.insert(index.fingerprint);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
     let now = app.site.now();
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     // The new index replaces the oldest of those whose evidence counts for a manifest.
-    let before = store::image_indexes::listed_manifests(transaction, &organization, &changed).await?;
+    let before = store::image_indexes::listed_manifests(tenant, &changed).await?;
     let (mut evaluating, _) =
         origin::check(evaluating, &caller, &organization, &flow, None, None, &changed).await?;
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     changed.extend(related(&before));
-    if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
-        check_limit(&app, transaction, &caller, &organization, Created::Flows).await?;
-        store::flows::create(transaction, &organization, flow.as_str(), caller.token, now).await?;
+    if store::flows::get(tenant, flow.as_str()).await?.is_none() {
+        check_limit(&app, tenant, &caller, Created::Flows).await?;
+        store::flows::create(tenant, flow.as_str(), caller.token, now).await?;
     }
     let mut status = StatusCode::OK;
-    if store::image_indexes::insert(transaction, &organization, &index, flow.as_str(), &caller.name, now)
-        .await?
-    {
+    if store::image_indexes::insert(tenant, &index, flow.as_str(), &caller.name, now).await? {
         status = StatusCode::CREATED;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &changed, &guard::ALL, &cause).await?;

@@ -39,20 +39,16 @@ pub(crate) async fn live_artifacts(
     let parameters = Parameters::read(&uri, &["provider"])?;
     let provider: Option<Provider> = parameters.nullable("provider")?;
     let mut transaction = site.store.read().await?;
-    let repositories =
-        store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
+    let tenant = &mut transaction.of(&organization);
+    let repositories = store::artifacts::live::repositories(tenant, name.as_str()).await?;
     let Some(repository) = select(&repositories, provider.as_ref())? else {
         let (name, why) = (name.as_str(), ": no attestation names it, or it is closed");
-        return Err(
-            not_found::repository(&mut transaction, &organization, name, provider.as_ref(), why).await
-        );
+        return Err(not_found::repository(tenant, name, provider.as_ref(), why).await);
     };
-    let running = store::artifacts::live::list(&mut transaction, &organization, repository.id).await?;
+    let running = store::artifacts::live::list(tenant, repository.id).await?;
     let fingerprints = running.iter().map(|running| running.fingerprint).collect();
-    let conflicts =
-        store::provenance::numbers_of_conflicts(&mut transaction, &organization, &fingerprints).await?;
-    let mut artifacts =
-        store::artifacts::live::built(&mut transaction, &organization, repository.id, fingerprints).await?;
+    let conflicts = store::provenance::numbers_of_conflicts(tenant, &fingerprints).await?;
+    let mut artifacts = store::artifacts::live::built(tenant, repository.id, fingerprints).await?;
     drop(transaction);
     let now = site.now();
     let holds = |environment: &LiveEnvironment| environment.validity(site.silent_after).is_valid(now);

@@ -23,7 +23,7 @@ use crate::http::problem::{ErrorBody, Problem};
 use crate::identity::access::{Admitted, Read};
 use crate::site::Site;
 use model::{Fingerprint, FlowName, RelatedDigests, RepositoryName, TrailName};
-use store::Transaction;
+use store::Tenant;
 use store::artifacts::PastRun;
 
 /// An artifact in a flow, and where it runs and ran.
@@ -66,26 +66,26 @@ pub(crate) async fn list_artifacts(
     let flow: Option<FlowName> = parameters.parsed("flow_name")?;
     let repository: Option<RepositoryName> = parameters.parsed("repo_name")?;
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     let artifacts = match (&flow, &repository) {
         (Some(flow), _) => {
-            not_found::require_flow(&mut transaction, &organization, flow).await?;
-            store::artifacts::flows::of_flow(&mut transaction, &organization, flow.as_str(), page).await?
+            not_found::require_flow(tenant, flow).await?;
+            store::artifacts::flows::of_flow(tenant, flow.as_str(), page).await?
         }
         (None, Some(name)) => {
-            let repositories =
-                store::artifacts::live::repositories(&mut transaction, &organization, name.as_str()).await?;
+            let repositories = store::artifacts::live::repositories(tenant, name.as_str()).await?;
             if repositories.is_empty() {
                 let name = name.as_str();
-                return Err(not_found::repository(&mut transaction, &organization, name, None, "").await);
+                return Err(not_found::repository(tenant, name, None, "").await);
             }
             let ids: Vec<_> = repositories.iter().map(|repository| repository.id).collect();
-            store::artifacts::flows::built_from(&mut transaction, &organization, &ids, page).await?
+            store::artifacts::flows::built_from(tenant, &ids, page).await?
         }
         (None, None) => return Err(Problem::field("flow_name", "expected flow_name or repo_name")),
     };
     let set = artifacts.iter().map(|(artifact, _)| *artifact).collect();
     let flow = flow.as_ref().map(FlowName::as_str);
-    let known = KnownArtifacts::read(&mut transaction, &organization, &set, flow).await?;
+    let known = KnownArtifacts::read(tenant, &set, flow).await?;
     drop(transaction);
     let listed = artifacts.into_iter().map(|(artifact, created_at)| {
         let flow = flow.or_else(|| known.main_flow(artifact)).unwrap_or_default();
@@ -120,16 +120,14 @@ pub(crate) async fn get_artifact(
     let trail: Option<TrailName> = Parameters::read(&uri, &["trail"])?.parsed("trail")?;
     let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
     let mut transaction = site.store.read().await?;
-    let matching =
-        store::artifacts::flows::two_of_flow(&mut transaction, &organization, flow.as_str(), first, last)
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    let matching = store::artifacts::flows::two_of_flow(tenant, flow.as_str(), first, last).await?;
     if matching.len() > 1 {
         return Err(Problem::field("fingerprint", "several artifacts match: expected more digits"));
     }
     let artifacts = matching.into_iter().map(|(artifact, _)| artifact).collect();
     let what = format!("artifact \"{}\"", prefix.as_str());
-    let found =
-        details(&site, &mut transaction, &organization, &flow, trail.as_ref(), artifacts, &what).await?;
+    let found = details(&site, tenant, &flow, trail.as_ref(), artifacts, &what).await?;
     found.into_iter().next().map(axum::Json).ok_or_else(Problem::defect)
 }
 
@@ -169,48 +167,44 @@ pub(crate) async fn get_artifacts_of_commit(
     let artifacts = built.listed.into_iter().map(|(_, artifact)| artifact).collect();
     let what = format!("an artifact of commit \"{commit}\"");
     let found =
-        details(&site, &mut transaction, &organization, &flow, trail.as_ref(), artifacts, &what).await?;
+        details(&site, &mut transaction.of(&organization), &flow, trail.as_ref(), artifacts, &what).await?;
     Ok(axum::Json(found))
 }
 
 /// The artifacts of a flow; with a trail: those in it. Returns 404 if there are none.
 async fn details(
     site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     flow: &FlowName,
     trail: Option<&TrailName>,
     mut artifacts: BTreeSet<Fingerprint>,
     what: &str,
 ) -> Result<Vec<ArtifactDetails>, Problem> {
-    not_found::require_flow(transaction, organization, flow).await?;
+    not_found::require_flow(tenant, flow).await?;
     let mut place = format!("flow \"{flow}\"");
     if let Some(name) = trail {
-        let Some(stored) =
-            store::trails::writes::stored(transaction, organization, flow.as_str(), name.as_str()).await?
-        else {
-            return Err(not_found::trail(transaction, organization, flow, name).await?);
+        let Some(stored) = store::trails::writes::stored(tenant, flow.as_str(), name.as_str()).await? else {
+            return Err(not_found::trail(tenant, flow, name).await?);
         };
-        artifacts =
-            store::artifacts::flows::in_trail(transaction, organization, stored.id, &artifacts).await?;
+        artifacts = store::artifacts::flows::in_trail(tenant, stored.id, &artifacts).await?;
         place = format!("trail \"{name}\" of {place}");
     }
     if artifacts.is_empty() {
         return Err(Problem::not_found(format!("{what} not found in {place}")));
     }
     let flow = flow.as_str();
-    let known = KnownArtifacts::read(transaction, organization, &artifacts, Some(flow)).await?;
+    let known = KnownArtifacts::read(tenant, &artifacts, Some(flow)).await?;
     let mut found = Vec::with_capacity(artifacts.len());
     for artifact in artifacts {
-        let mut in_flow = known.in_flow(site, organization, artifact, flow);
+        let mut in_flow = known.in_flow(site, tenant.name, artifact, flow);
         if in_flow.git_commit == UNKNOWN_COMMIT
-            && let Some(hash) = store::attestations::lists::first_commit(transaction, organization, artifact)
+            && let Some(hash) = store::attestations::lists::first_commit(tenant, artifact)
                 .await?
                 .and_then(|commit| commit.sha1)
         {
             in_flow.git_commit = hash;
         }
-        let history = ArtifactHistory::read(transaction, organization, artifact).await?;
+        let history = ArtifactHistory::read(tenant, artifact).await?;
         found.push(ArtifactDetails {
             digests: known.digests(artifact),
             running: history.running(site),

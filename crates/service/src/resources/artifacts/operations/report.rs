@@ -56,43 +56,35 @@ pub(crate) async fn report_artifact(
     let content = repeated::hash(&[b"artifact", flow.as_str().as_bytes(), &content]);
     let artifacts = BTreeSet::from([sent.fingerprint]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     if let Some(key) = &key
-        && key.is_recorded(transaction, &organization, content, app.site.now()).await?
+        && key.is_recorded(tenant, content, app.site.now()).await?
     {
         return Ok(recorded());
     }
-    if store::flows::get(transaction, &organization, flow.as_str()).await?.is_none() {
-        return Err(not_found::flow_to_attest(transaction, &organization, &flow, &caller).await);
+    if store::flows::get(tenant, flow.as_str()).await?.is_none() {
+        return Err(not_found::flow_to_attest(tenant, &flow, &caller).await);
     }
     let trail = match &sent.trail_name {
         None => None,
-        Some(name) => {
-            match store::trails::writes::stored(transaction, &organization, flow.as_str(), name.as_str())
-                .await?
-            {
-                Some(trail) => Some(trail),
-                None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
-            }
-        }
+        Some(name) => match store::trails::writes::stored(tenant, flow.as_str(), name.as_str()).await? {
+            Some(trail) => Some(trail),
+            None => return Err(Problem::not_found(origin::missing_trail(&flow, name))),
+        },
     };
     let commit = sent.commit();
     let repository = sent.repo_info.as_ref();
     let (mut evaluating, owned) =
         origin::check(evaluating, &caller, &organization, &flow, repository, Some(&commit), &artifacts)
             .await?;
-    let last = store::attestations::latest::last_time(&mut evaluating.transaction, &organization, &artifacts);
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let last = store::attestations::latest::last_time(tenant, &artifacts);
     let at = app.site.now().after(trail.map(|trail| trail.last_modified_at).max(last.await?));
-    let reporter = RepositorySource {
-        organization: &organization,
-        flow: flow.as_str(),
-        reported_by: &caller.name,
-        owned: &owned,
-    };
+    let reporter = RepositorySource { flow: flow.as_str(), reported_by: &caller.name, owned: &owned };
     let new = NewReport { reporter, trail: trail.map(|trail| trail.id), sent: &sent, commit: &commit };
-    if store::artifacts::reported::is_repeated(&mut evaluating.transaction, new).await? {
+    if store::artifacts::reported::is_repeated(tenant, new).await? {
         if let Some(key) = &key {
-            key.record(&mut evaluating.transaction, &organization, content, app.site.now()).await?;
+            key.record(tenant, content, app.site.now()).await?;
             evaluating.commit().await?;
         }
         return Ok(recorded());
@@ -101,10 +93,10 @@ pub(crate) async fn report_artifact(
         Some(trail) => evaluating.trail_compliance(&organization, trail).await?,
         None => None,
     };
-    let transaction = &mut evaluating.transaction;
-    let effect = store::artifacts::reported::insert(transaction, new, at).await?;
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let effect = store::artifacts::reported::insert(tenant, new, at).await?;
     if let Some(key) = &key {
-        key.record(transaction, &organization, content, app.site.now()).await?;
+        key.record(tenant, content, app.site.now()).await?;
     }
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     match trail {

@@ -37,13 +37,14 @@ pub(crate) async fn download_attachment(
     let id: Uuid = Problem::parse("attestation_id", &id)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let attestation = store::attestations::details::get(&mut transaction, &organization, id).await?;
+    let tenant = &mut transaction.of(&organization);
+    let attestation = store::attestations::details::get(tenant, id).await?;
     let attestation =
         attestation.ok_or_else(|| Problem::not_found(format!("attestation \"{id}\" not found")))?;
     let Some(file) = attestation.attachment else {
         return Err(Problem::not_found(format!("no file is attached to the attestation \"{id}\"")));
     };
-    let content = store::attestations::details::attachment(&mut transaction, &organization, id).await?;
+    let content = store::attestations::details::attachment(tenant, id).await?;
     drop(transaction);
     let Some(content) = content else {
         let at = file.removed_at.map(|at| format!(" at {at}")).unwrap_or_default();

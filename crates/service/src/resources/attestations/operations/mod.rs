@@ -16,7 +16,7 @@ use crate::site::Site;
 use model::{Fingerprint, FlowName, Pagination, ShortText, TrailName};
 use store::attestations::Attestation;
 use store::attestations::details::AttestationDetails;
-use store::{Error, Transaction};
+use store::{Error, Tenant};
 
 /// The response of operation 2.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -49,14 +49,13 @@ pub(crate) async fn list_attestations(
     let parameters = Parameters::read(&uri, &["from_timestamp", "to_timestamp", "page", "per_page"])?;
     let (page, span) = (parameters.page()?, parameters.span()?);
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     let html_url =
         |trail: &str, attestation| site.links.attestation(&organization, flow.as_str(), trail, attestation);
-    let data =
-        store::attestations::list(&mut transaction, &organization, flow.as_str(), span, page, html_url)
-            .await?;
-    let total = store::attestations::count(&mut transaction, &organization, flow.as_str(), span).await?;
+    let data = store::attestations::list(tenant, flow.as_str(), span, page, html_url).await?;
+    let total = store::attestations::count(tenant, flow.as_str(), span).await?;
     if total == 0 {
-        not_found::require_flow(&mut transaction, &organization, &flow).await?;
+        not_found::require_flow(tenant, &flow).await?;
     }
     Ok(axum::Json(Attestations { data, pagination: page.pagination(total) }))
 }
@@ -84,8 +83,9 @@ pub(crate) async fn get_attestation(
     let id: Option<Uuid> = parameters.parsed("attestation_id")?;
     let id = id.ok_or_else(|| Problem::field("attestation_id", "missing"))?;
     let mut transaction = site.store.read().await?;
-    let found = store::attestations::details::get(&mut transaction, &organization, id).await?;
-    let data = complete(&site, &mut transaction, &organization, found.into_iter().collect(), None).await?;
+    let tenant = &mut transaction.of(&organization);
+    let found = store::attestations::details::get(tenant, id).await?;
+    let data = complete(&site, tenant, found.into_iter().collect(), None).await?;
     Ok(axum::Json(AttestationsById { data }))
 }
 
@@ -109,19 +109,12 @@ pub(crate) async fn get_attestations_in_trail(
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let Some(found) =
-        store::trails::writes::stored(&mut transaction, &organization, flow.as_str(), trail.as_str()).await?
-    else {
-        return Err(not_found::trail(&mut transaction, &organization, &flow, &trail).await?);
+    let tenant = &mut transaction.of(&organization);
+    let Some(found) = store::trails::writes::stored(tenant, flow.as_str(), trail.as_str()).await? else {
+        return Err(not_found::trail(tenant, &flow, &trail).await?);
     };
-    let found = store::attestations::details::named_in_trail(
-        &mut transaction,
-        &organization,
-        found.id,
-        name.as_str(),
-    )
-    .await?;
-    Ok(axum::Json(complete(&site, &mut transaction, &organization, found, None).await?))
+    let found = store::attestations::details::named_in_trail(tenant, found.id, name.as_str()).await?;
+    Ok(axum::Json(complete(&site, tenant, found, None).await?))
 }
 
 /// Get the attestations of an artifact in a flow with this name; newest first.
@@ -144,17 +137,11 @@ pub(crate) async fn get_attestations_of_artifact(
     let name = parse_name(&name)?;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    not_found::require_flow(&mut transaction, &organization, &flow).await?;
+    let tenant = &mut transaction.of(&organization);
+    not_found::require_flow(tenant, &flow).await?;
     let (flow, name) = (flow.as_str(), name.as_str());
-    let found = store::attestations::details::named_of_artifact(
-        &mut transaction,
-        &organization,
-        flow,
-        artifact,
-        name,
-    )
-    .await?;
-    Ok(axum::Json(complete(&site, &mut transaction, &organization, found, Some(artifact)).await?))
+    let found = store::attestations::details::named_of_artifact(tenant, flow, artifact, name).await?;
+    Ok(axum::Json(complete(&site, tenant, found, Some(artifact)).await?))
 }
 
 fn parse_name(name: &str) -> Result<ShortText, Problem> {
@@ -164,18 +151,17 @@ fn parse_name(name: &str) -> Result<ShortText, Problem> {
 /// Adds the artifacts and the pages of attestations. `artifact` is the one that was asked for.
 async fn complete(
     site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     mut found: Vec<AttestationDetails>,
     artifact: Option<Fingerprint>,
 ) -> Result<Vec<AttestationDetails>, Error> {
     for attested in &mut found {
         let id = attested.attestation.attestation_id.0;
-        let artifacts = store::attestations::details::artifacts(transaction, organization, id).await?.listed;
+        let artifacts = store::attestations::details::artifacts(tenant, id).await?.listed;
         attested.artifact_fingerprint = artifact.or_else(|| artifacts.first().copied());
         attested.artifact_fingerprints = artifacts;
         attested.attestation.html_url =
-            site.links.attestation(organization, &attested.flow_name, &attested.trail_name, id);
+            site.links.attestation(tenant.name, &attested.flow_name, &attested.trail_name, id);
     }
     Ok(found)
 }

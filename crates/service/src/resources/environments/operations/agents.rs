@@ -32,7 +32,7 @@ pub(crate) async fn list_agents(
     match agents {
         Some(agents) => Ok(axum::Json(agents)),
         None => {
-            Err(not_found::environment(&mut site.store.read().await?, &organization, name.as_str()).await)
+            Err(not_found::environment(&mut site.store.read().await?.of(&organization), name.as_str()).await)
         }
     }
 }
@@ -44,11 +44,11 @@ pub(crate) async fn read(
     name: &str,
 ) -> Result<Option<Vec<ListedAgent>>, store::Error> {
     let mut transaction = site.store.read().await?;
-    let Some(environment) = store::environments::overview(&mut transaction, organization, name).await? else {
+    let tenant = &mut transaction.of(organization);
+    let Some(environment) = store::environments::overview(tenant, name).await? else {
         return Ok(None);
     };
-    let mut agents =
-        store::environments::reporters::list(&mut transaction, organization, environment.id).await?;
+    let mut agents = store::environments::reporters::list(tenant, environment.id).await?;
     drop(transaction);
     let since = site.now().earlier(environment.validity(site.silent_after).silent_after);
     // A token may report one cluster with its identity and without.

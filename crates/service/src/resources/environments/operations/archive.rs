@@ -37,16 +37,14 @@ pub(crate) async fn archive_environment(
     let environment: EnvironmentName = Problem::parse("env_name", &name)?;
     Parameters::read(&uri, &[])?;
     let mut evaluating = Evaluating::shared(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     let name = environment.as_str();
-    let Some(stored) =
-        store::environments::reports::lock(transaction, &organization, name, IfLocked::Wait).await?
-    else {
+    let Some(stored) = store::environments::reports::lock(tenant, name, IfLocked::Wait).await? else {
         let may_read = |name: &str| caller.may(Operation::ReadEnvironment(name));
-        let nearest = not_found::nearest_environments(transaction, &organization, name, may_read).await?;
+        let nearest = not_found::nearest_environments(tenant, name, may_read).await?;
         return Err(Problem::not_found(not_found::unknown_environment(name, &nearest)));
     };
-    let overview = store::environments::overview(transaction, &organization, name).await?;
+    let overview = store::environments::overview(tenant, name).await?;
     if overview.is_some_and(|environment| environment.is_declared) {
         return Err(declared("environment", name));
     }
@@ -54,7 +52,7 @@ pub(crate) async fn archive_environment(
         return Ok(axum::Json("Environment archived"));
     }
     let at = app.site.now().after(Some(stored.changed_at));
-    store::environments::reports::set_archived(transaction, &organization, name, Some(at)).await?;
+    store::environments::reports::set_archived(tenant, name, Some(at)).await?;
     if stored.snapshot > 0 {
         let reported = NormalizedReport::empty();
         let received = ReceivedReport {

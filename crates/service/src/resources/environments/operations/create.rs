@@ -71,8 +71,8 @@ pub(crate) async fn create_environment(
     );
     let (name, description) = (new.name.as_str(), new.description.as_ref().map_or("", Text::as_str));
     let mut evaluating = Evaluating::shared(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let existing = store::environments::overview(transaction, &organization, name).await?;
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let existing = store::environments::overview(tenant, name).await?;
     if existing.as_ref().is_some_and(|existing| existing.is_declared) {
         return Err(declared("environment", name));
     }
@@ -81,15 +81,14 @@ pub(crate) async fn create_environment(
     }
     let is_new = existing.is_none();
     if is_new {
-        check_limit(&app, transaction, &caller, &organization, Created::Environments).await?;
+        check_limit(&app, tenant, &caller, Created::Environments).await?;
     }
     let now = app.site.now();
-    store::environments::reports::create(transaction, &organization, name, caller.token, now).await?;
+    store::environments::reports::create(tenant, name, caller.token, now).await?;
     if !description.is_empty() {
-        store::environments::reports::describe(transaction, &organization, name, description).await?;
+        store::environments::reports::describe(tenant, name, description).await?;
     }
-    let is_restored =
-        store::environments::reports::set_archived(transaction, &organization, name, None).await?;
+    let is_restored = store::environments::reports::set_archived(tenant, name, None).await?;
     let change = match (is_new, is_restored) {
         (true, _) => "created",
         (false, true) => "restored",

@@ -88,8 +88,9 @@ pub(crate) async fn diff_snapshots(
     };
     let (one, other) = (snapshot("snappish1")?, snapshot("snappish2")?);
     let mut transaction = site.store.read().await?;
-    let one = SelectedSnapshot::read(&site, &mut transaction, &organization, &one).await?;
-    let other = SelectedSnapshot::read(&site, &mut transaction, &organization, &other).await?;
+    let tenant = &mut transaction.of(&organization);
+    let one = SelectedSnapshot::read(&site, tenant, &one).await?;
+    let other = SelectedSnapshot::read(&site, tenant, &other).await?;
     drop(transaction);
     compute(move || axum::Json(SnapshotDiff::new(&one, &other)).into_response()).await
 }

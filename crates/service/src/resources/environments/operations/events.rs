@@ -21,7 +21,7 @@ use model::{EnvironmentName, Fingerprint, PointInTime, Timestamp, Trigger, decod
 use rules::compliance::Compliance;
 use rules::event::AffectedArtifact;
 use rules::notification::Content;
-use store::Transaction;
+use store::Tenant;
 use store::artifacts::flows::KnownArtifact;
 use store::environments::timeline::{EventOrder, ReportGap, SelectedEvents};
 
@@ -84,24 +84,20 @@ pub(crate) async fn list_events(
         (parameters.page()?, parameters.parsed::<Interval>("interval")?.unwrap_or_default());
     let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let (now, mut transaction) = (site.now(), site.store.read().await?);
-    let environment = environment(&mut transaction, &organization, &name).await?;
-    let available =
-        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = environment(tenant, &name).await?;
+    let available = store::environments::timeline::available_snapshots(tenant, environment.id).await?;
     let numbers = interval.numbers(&name, environment.snapshot, &available)?;
     let of_interval = (!interval.is_whole()).then_some(numbers);
-    let times = times(&mut transaction, &organization, environment.id, of_interval, &parameters, now).await?;
-    let wanted =
-        artifacts_of_repositories(&mut transaction, &organization, parameters.all("repo_name")).await?;
+    let times = times(tenant, environment.id, of_interval, &parameters, now).await?;
+    let wanted = artifacts_of_repositories(tenant, parameters.all("repo_name")).await?;
 
     // The event before the page limits the gaps of the page.
     let before = i64::from(page.offset() > 0);
     let (offset, limit) = (page.offset() - before, page.size() + before);
     let order = if is_reversed { EventOrder::OldestFirst } else { EventOrder::NewestFirst };
     let selected = SelectedEvents { times: times.clone(), artifacts: wanted.as_ref(), order, offset, limit };
-    let mut events =
-        store::environments::timeline::events(&mut transaction, &organization, environment.id, selected)
-            .await?;
+    let mut events = store::environments::timeline::events(tenant, environment.id, selected).await?;
     if before > 0 && events.is_empty() {
         return Ok(axum::Json(Vec::new()));
     }
@@ -112,8 +108,7 @@ pub(crate) async fn list_events(
     let mut silences = Vec::new();
     let gaps = from.unwrap_or(times.start)..until.unwrap_or(times.end);
     for (snapshot, ReportGap { from, to }) in
-        store::environments::timeline::gaps_ended(&mut transaction, &organization, environment.id, gaps)
-            .await?
+        store::environments::timeline::gaps_ended(tenant, environment.id, gaps).await?
     {
         let description = format!("no reports from {from} to {to}: what ran is unknown");
         silences.push(EnvironmentEvent::new(name.as_str(), "gap", description, to, snapshot));
@@ -129,7 +124,7 @@ pub(crate) async fn list_events(
         silences.push(EnvironmentEvent::new(name.as_str(), "removed", description, horizon, numbers.0));
     }
     let artifacts = events.iter().flat_map(|event| &event.artifacts).map(|artifact| artifact.fingerprint);
-    let known = store::artifacts::flows::known(&mut transaction, &organization, &artifacts.collect()).await?;
+    let known = store::artifacts::flows::known(tenant, &artifacts.collect()).await?;
     drop(transaction);
 
     if is_reversed {
@@ -152,8 +147,7 @@ pub(crate) async fn list_events(
 
 /// The requested times: those of the snapshots of an interval, within the other limits.
 async fn times(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     interval: Option<(i64, i64)>,
     parameters: &Parameters,
@@ -164,10 +158,10 @@ async fn times(
         return Ok(Timestamp::EPOCH..Timestamp::EPOCH);
     }
     let (first, last) = interval.unzip();
-    for limit in limits(transaction, organization, environment, parameters, "start", first, now).await? {
+    for limit in limits(tenant, environment, parameters, "start", first, now).await? {
         times.start = times.start.max(limit.start);
     }
-    for limit in limits(transaction, organization, environment, parameters, "end", last, now).await? {
+    for limit in limits(tenant, environment, parameters, "end", last, now).await? {
         times.end = times.end.min(limit.end);
     }
     Ok(times)
@@ -175,8 +169,7 @@ async fn times(
 
 /// The times of a parameter, of the one in seconds, and of a snapshot of the interval.
 async fn limits(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     parameters: &Parameters,
     parameter: &str,
@@ -195,15 +188,9 @@ async fn limits(
         times.push(match limit {
             EventsLimit::Time(time) => time.resolve(now)..after(time.resolve(now)),
             EventsLimit::Snapshot(number) => {
-                let found = store::environments::timeline::snapshots(
-                    transaction,
-                    organization,
-                    environment,
-                    number,
-                    number,
-                )
-                .await?
-                .pop();
+                let found = store::environments::timeline::snapshots(tenant, environment, number, number)
+                    .await?
+                    .pop();
                 let snapshot = found.ok_or_else(|| {
                     Problem::field(parameter, "expected the number of an available snapshot")
                 })?;
@@ -220,21 +207,17 @@ fn after(at: Timestamp) -> Timestamp {
 
 /// The artifacts of these repositories; `None` without any repository.
 async fn artifacts_of_repositories(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     names: &[String],
 ) -> Result<Option<BTreeSet<Fingerprint>>, Problem> {
     let mut artifacts = BTreeSet::new();
     for name in names {
-        let repositories =
-            store::artifacts::live::repositories(transaction, organization, &decoded_name(name)).await?;
+        let repositories = store::artifacts::live::repositories(tenant, &decoded_name(name)).await?;
         if repositories.is_empty() {
-            return Err(not_found::repository(transaction, organization, name, None, "").await);
+            return Err(not_found::repository(tenant, name, None, "").await);
         }
         for repository in repositories {
-            artifacts.extend(
-                store::artifacts::live::of_repository(transaction, organization, repository.id).await?,
-            );
+            artifacts.extend(store::artifacts::live::of_repository(tenant, repository.id).await?);
         }
     }
     Ok((!names.is_empty()).then_some(artifacts))

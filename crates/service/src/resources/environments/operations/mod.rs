@@ -200,7 +200,7 @@ pub(crate) async fn get_environment(
     let may_read = |name: &str| caller.may(Operation::ReadEnvironment(name));
     let mut transaction = site.store.read().await?;
     let name = name.as_str();
-    let nearest = not_found::nearest_environments(&mut transaction, &organization, name, may_read).await?;
+    let nearest = not_found::nearest_environments(&mut transaction.of(&organization), name, may_read).await?;
     Err(Problem::not_found(not_found::unknown_environment(name, &nearest)))
 }
 
@@ -211,9 +211,10 @@ async fn environments(
     name: Option<&str>,
 ) -> Result<Vec<Environment>, Problem> {
     let mut transaction = site.store.read().await?;
-    let stored = store::environments::list(&mut transaction, organization, name).await?;
-    let attachments = store::policies::attachments(&mut transaction, organization, name, None).await?;
-    let mut tags = store::tags::of_environments(&mut transaction, organization, name).await?;
+    let tenant = &mut transaction.of(organization);
+    let stored = store::environments::list(tenant, name).await?;
+    let attachments = store::policies::attachments(tenant, name, None).await?;
+    let mut tags = store::tags::of_environments(tenant, name).await?;
     drop(transaction);
     let mut policies: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for attachment in attachments {

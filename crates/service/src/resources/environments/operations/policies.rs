@@ -60,7 +60,7 @@ pub(crate) async fn attach_policies(
     }
     let pairs: Vec<_> = names.iter().map(|name| (environment.as_str(), name.as_str())).collect();
     let now = app.site.now();
-    store::policies::attach(&mut evaluating.transaction, &organization, &pairs, false, &caller.name, now)
+    store::policies::attach(&mut evaluating.transaction.of(&organization), &pairs, false, &caller.name, now)
         .await?;
     change
         .finish(&app, &caller, |names, environment| {
@@ -101,7 +101,7 @@ pub(crate) async fn detach_policies(
         }
         closed.push(attachment.id);
     }
-    store::policies::detach(&mut evaluating.transaction, &organization, closed, app.site.now()).await?;
+    store::policies::detach(&mut evaluating.transaction.of(&organization), closed, app.site.now()).await?;
     change
         .finish(&app, &caller, |names, environment| {
             format!("detached {names} from the environment {environment}")
@@ -137,19 +137,16 @@ impl<'a> AttachmentChange<'a> {
         drop(received);
         let names: BTreeSet<_> = policy_names.iter().map(|name| name.as_str().to_owned()).collect();
         let mut evaluating = Evaluating::exclusive(app, organization).await?;
-        let (transaction, name) = (&mut evaluating.transaction, environment.as_str());
-        if store::environments::reports::lock(transaction, organization, name, IfLocked::Wait)
-            .await?
-            .is_none()
-        {
-            return Err(not_found::environment(transaction, organization, name).await);
+        let (tenant, name) = (&mut evaluating.transaction.of(organization), environment.as_str());
+        if store::environments::reports::lock(tenant, name, IfLocked::Wait).await?.is_none() {
+            return Err(not_found::environment(tenant, name).await);
         }
         for name in &names {
-            if store::policies::current(transaction, organization, name).await?.is_none() {
-                return Err(not_found::policy(transaction, organization, name).await);
+            if store::policies::current(tenant, name).await?.is_none() {
+                return Err(not_found::policy(tenant, name).await);
             }
         }
-        let attached = store::policies::attachments(transaction, organization, Some(name), None).await?;
+        let attached = store::policies::attachments(tenant, Some(name), None).await?;
         Ok(Self { evaluating, organization, environment, names, attached })
     }
 

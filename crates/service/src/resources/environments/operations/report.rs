@@ -26,7 +26,7 @@ use rules::environment_status::{EnvironmentStatus, Expiry, ReportedArtifacts, Ru
 use rules::notification::{Cause, CauseKind};
 use rules::snapshot::change::{self, ArtifactChanges};
 use rules::snapshot::report::{K8sReport, NormalizedReport};
-use store::Transaction;
+use store::Tenant;
 use store::environments::reports::{IfLocked, LockedEnvironment, ReceivedReport};
 use store::quotas::Created;
 
@@ -206,18 +206,12 @@ async fn record(
     let ReportedEnvironment { organization, name: environment, .. } = to;
     let ParsedReport { reported, excluded_pods, .. } = report;
     let mut evaluating = Evaluating::shared(app, organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let stored = match store::environments::reports::lock(
-        transaction,
-        organization,
-        environment.as_str(),
-        IfLocked::Wait,
-    )
-    .await?
-    {
-        Some(stored) => stored,
-        None => create_environment(app, transaction, caller, to).await?,
-    };
+    let tenant = &mut evaluating.transaction.of(organization);
+    let stored =
+        match store::environments::reports::lock(tenant, environment.as_str(), IfLocked::Wait).await? {
+            Some(stored) => stored,
+            None => create_environment(app, tenant, caller, to).await?,
+        };
     if stored.archived_at.is_some() {
         return Err(Problem::gone(format!(
             "environment \"{environment}\" is archived; `supercargo environment create {environment}` restores it"
@@ -232,14 +226,12 @@ async fn record(
     // Only reports end a silence: an evaluation by a replica whose clock is ahead is none.
     let reported_at = now.after(stored.last_report_at);
     if let Some(last) = stored.last_report_at.filter(|last| reported_at.distance(*last) > longest) {
-        store::environments::reports::insert_gap(transaction, organization, stored.id, last, at).await?;
+        store::environments::reports::insert_gap(tenant, stored.id, last, at).await?;
     }
     let pods = i64::try_from(reported.pods.len()).unwrap_or(i64::MAX);
-    store::environments::reporters::record(transaction, organization, &stored, received, sender, pods)
-        .await?;
+    store::environments::reporters::record(tenant, &stored, received, sender, pods).await?;
     if stored.report_hash == Some(reported.hash) {
-        store::environments::reports::record(transaction, organization, &stored, received, stored.snapshot)
-            .await?;
+        store::environments::reports::record(tenant, &stored, received, stored.snapshot).await?;
         evaluating.commit().await?;
         return Ok(Changed::Nothing);
     }
@@ -264,54 +256,28 @@ pub(super) async fn record_change(
 ) -> Result<Changed, Problem> {
     let ParsedReport { reported, artifacts: seen, .. } = report;
     let at = received.at;
-    let transaction = &mut evaluating.transaction;
-    let before = store::policies::verdicts::running_artifacts(transaction, organization, stored.id).await?;
+    let tenant = &mut evaluating.transaction.of(organization);
+    let before = store::policies::verdicts::running_artifacts(tenant, stored.id).await?;
     let artifacts = change::compare_artifacts(&before, &seen);
-    let pods = change::compare_pods(
-        store::environments::runs::running_pods(transaction, organization, stored.id).await?,
-        reported,
-    );
+    let pods =
+        change::compare_pods(store::environments::runs::running_pods(tenant, stored.id).await?, reported);
     let kept = kept(&before, &artifacts, &stored, evaluating.app.site.now());
     let changed = if stored.snapshot > 0 && artifacts.is_unchanged() {
         Changed::Pods
     } else {
         let number = stored.snapshot + 1;
-        store::environments::reports::start_snapshot(transaction, organization, &stored, number, received)
+        store::environments::reports::start_snapshot(tenant, &stored, number, received).await?;
+        store::environments::runs::end_artifacts(tenant, stored.id, &artifacts.ended, stored.snapshot, at)
             .await?;
-        store::environments::runs::end_artifacts(
-            transaction,
-            organization,
-            stored.id,
-            &artifacts.ended,
-            stored.snapshot,
-            at,
-        )
-        .await?;
-        store::environments::runs::start_artifacts(
-            transaction,
-            organization,
-            stored.id,
-            &artifacts.started,
-            number,
-            at,
-        )
-        .await?;
+        store::environments::runs::start_artifacts(tenant, stored.id, &artifacts.started, number, at).await?;
         Changed::Artifacts(number)
     };
-    store::environments::runs::change_artifacts(transaction, organization, stored.id, &artifacts.changed)
+    store::environments::runs::change_artifacts(tenant, stored.id, &artifacts.changed).await?;
+    store::environments::runs::end_pods(tenant, stored.id, pods.ended, at).await?;
+    store::environments::runs::start_pods(tenant, stored.id, &pods.started, &reported.workloads, received)
         .await?;
-    store::environments::runs::end_pods(transaction, organization, stored.id, pods.ended, at).await?;
-    store::environments::runs::start_pods(
-        transaction,
-        organization,
-        stored.id,
-        &pods.started,
-        &reported.workloads,
-        received,
-    )
-    .await?;
     let snapshot = if let Changed::Artifacts(number) = changed { number } else { stored.snapshot };
-    store::environments::reports::record(transaction, organization, &stored, received, snapshot).await?;
+    store::environments::reports::record(tenant, &stored, received, snapshot).await?;
     let before = EnvironmentStatus {
         artifacts: before,
         compliance: stored.compliance,
@@ -343,24 +309,23 @@ fn check_exclusion(
 /// Creates the environment of a report that asks for it, unless the caller's token may not, or has reached its limit.
 async fn create_environment(
     app: &App,
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     caller: &Caller,
     to: ReportedEnvironment<'_>,
 ) -> Result<LockedEnvironment, Problem> {
-    let ReportedEnvironment { organization, name, if_unknown } = to;
+    let ReportedEnvironment { name, if_unknown, .. } = to;
     let permitted = caller.role.permits_creation(caller.can_create);
     if permitted.is_err() || if_unknown == IfUnknown::Reject {
         let may_read = |name: &str| caller.may(Operation::ReadEnvironment(name));
         let name = name.as_str();
-        let nearest = not_found::nearest_environments(transaction, organization, name, may_read).await?;
+        let nearest = not_found::nearest_environments(tenant, name, may_read).await?;
         let message = not_found::unknown_environment(name, &nearest);
         return Err(match permitted {
             Ok(()) => Problem::not_found(message),
             Err(denial) => Problem::forbidden(&format!("{message} ({denial})")),
         });
     }
-    check_limit(app, transaction, caller, organization, Created::Environments).await?;
+    check_limit(app, tenant, caller, Created::Environments).await?;
     let now = app.site.now();
-    Ok(store::environments::reports::create(transaction, organization, name.as_str(), caller.token, now)
-        .await?)
+    Ok(store::environments::reports::create(tenant, name.as_str(), caller.token, now).await?)
 }

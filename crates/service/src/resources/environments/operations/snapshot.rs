@@ -140,16 +140,11 @@ pub(crate) async fn get_snapshot(
     let of = EnvironmentSnapshot { environment, expression };
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
+    let tenant = &mut transaction.of(&organization);
+    let selected = SelectedSnapshot::read(&site, tenant, &of).await?;
     let snapshot = std::slice::from_ref(&selected.snapshot);
-    let changes = store::environments::timeline::changes(
-        &mut transaction,
-        &organization,
-        selected.environment.id,
-        snapshot,
-        usize::MAX,
-    )
-    .await?;
+    let changes =
+        store::environments::timeline::changes(tenant, selected.environment.id, snapshot, usize::MAX).await?;
     drop(transaction);
     compute(move || {
         let started =

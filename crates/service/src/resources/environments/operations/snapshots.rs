@@ -64,10 +64,9 @@ pub(crate) async fn list_snapshots(
         (parameters.page()?, parameters.parsed::<Interval>("interval")?.unwrap_or_default());
     let is_reversed = parameters.parsed("reverse")?.unwrap_or_default();
     let mut transaction = site.store.read().await?;
-    let environment = environment(&mut transaction, &organization, &name).await?;
-    let available =
-        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = environment(tenant, &name).await?;
+    let available = store::environments::timeline::available_snapshots(tenant, environment.id).await?;
     let (first, last) = interval.numbers(&name, environment.snapshot, &available)?;
     let (from, to) = if is_reversed {
         let from = first.saturating_add(page.offset());
@@ -76,9 +75,7 @@ pub(crate) async fn list_snapshots(
         let to = last.saturating_sub(page.offset());
         (first.max(to.saturating_sub(page.size() - 1)), to)
     };
-    let mut snapshots =
-        store::environments::timeline::snapshots(&mut transaction, &organization, environment.id, from, to)
-            .await?;
+    let mut snapshots = store::environments::timeline::snapshots(tenant, environment.id, from, to).await?;
     drop(transaction);
     if is_reversed {
         snapshots.reverse();

@@ -38,9 +38,9 @@ pub(crate) async fn export_statement(
     let of = EnvironmentSnapshot { environment, expression };
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let selected = SelectedSnapshot::read(&site, &mut transaction, &organization, &of).await?;
-    let policies =
-        store::policies::at(&mut transaction, &organization, of.environment.as_str(), selected.at).await?;
+    let tenant = &mut transaction.of(&organization);
+    let selected = SelectedSnapshot::read(&site, tenant, &of).await?;
+    let policies = store::policies::at(tenant, of.environment.as_str(), selected.at).await?;
     drop(transaction);
     if selected.content.artifacts.is_empty() {
         let problem = format!(

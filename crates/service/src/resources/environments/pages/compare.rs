@@ -26,7 +26,7 @@ use crate::resources::environments::pages::snapshot_diff::{
 use crate::resources::environments::pages::table::verdict;
 use crate::site::PageSite;
 use model::Timestamp;
-use store::Transaction;
+use store::Tenant;
 use store::environments::timeline::{AvailableSnapshots, Snapshot};
 
 #[derive(Debug, Clone, Copy)]
@@ -56,12 +56,9 @@ pub(crate) async fn page(
 ) -> Result<Response, Refusal> {
     let query = ComparisonQuery::parse(&uri)?;
     let mut transaction = site.store.read().await?;
-    let environment = store::environments::overview(&mut transaction, &organization, &name)
-        .await?
-        .ok_or(Refusal::NotFound)?;
-    let available =
-        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = store::environments::overview(tenant, &name).await?.ok_or(Refusal::NotFound)?;
+    let available = store::environments::timeline::available_snapshots(tenant, environment.id).await?;
     let last = environment.snapshot;
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
@@ -72,8 +69,8 @@ pub(crate) async fn page(
             http_status = StatusCode::NOT_FOUND;
             result = html! { p.problem role="alert" { (problem) } };
         } else {
-            let from = Side::read(&mut transaction, &organization, environment.id, from, &available).await?;
-            let to = Side::read(&mut transaction, &organization, environment.id, to, &available).await?;
+            let from = Side::read(tenant, environment.id, from, &available).await?;
+            let to = Side::read(tenant, environment.id, to, &available).await?;
             sides = Some((from, to));
         }
     }
@@ -157,26 +154,20 @@ fn parameter(difference: Difference) -> &'static str {
 
 impl Side {
     async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         environment: Uuid,
         number: i64,
         available: &AvailableSnapshots,
     ) -> Result<Self, Refusal> {
         // Retention may remove a snapshot before an earlier one.
         let snapshot =
-            store::environments::timeline::snapshots(transaction, organization, environment, number, number)
-                .await?
-                .pop();
+            store::environments::timeline::snapshots(tenant, environment, number, number).await?.pop();
         let snapshot = snapshot.ok_or(Refusal::NotFound)?;
         let at = available.view_time(&snapshot);
-        let content = Content::read(transaction, organization, environment, at).await?;
+        let content = Content::read(tenant, environment, at).await?;
         // The retention horizon, unlike a receipt, may be in a gap.
         let is_confirmed = at == snapshot.received_at
-            || store::environments::contents::history(transaction, organization, environment, at)
-                .await?
-                .gap
-                .is_none();
+            || store::environments::contents::history(tenant, environment, at).await?.gap.is_none();
         Ok(Self { snapshot, at, is_confirmed, content })
     }
 

@@ -31,7 +31,7 @@ use ::rules::environment_status::{
 use ::rules::history_coverage::HistoryCoverage;
 use ::rules::policy::Policy;
 use model::{EnvironmentName, Fingerprint, Timestamp};
-use store::Transaction;
+use store::Tenant;
 use store::environments::contents::PodGroup;
 use store::environments::{EnvironmentOverview, RunningTotals};
 
@@ -45,14 +45,12 @@ struct Past {
 
 impl Past {
     async fn read(
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         environment: Uuid,
         at: Timestamp,
         status: CurrentStatus,
     ) -> Result<Self, store::Error> {
-        let history =
-            store::environments::contents::history(transaction, organization, environment, at).await?;
+        let history = store::environments::contents::history(tenant, environment, at).await?;
         let coverage = HistoryCoverage::new(at, status.now, &history, status.validity.silent_after);
         Ok(Self { at, snapshot: history.snapshot.filter(|_| coverage.has_data()), coverage })
     }
@@ -83,34 +81,21 @@ pub(crate) async fn page(
     let filter = Filter::parse(&uri)?;
     let now = site.now();
     let mut transaction = site.store.read().await?;
-    let environment = store::environments::overview(&mut transaction, &organization, &name)
-        .await?
-        .ok_or(Refusal::NotFound)?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = store::environments::overview(tenant, &name).await?.ok_or(Refusal::NotFound)?;
     let status = CurrentStatus::from_environment(&environment, &site, now);
     let past = match filter.at {
-        Some(at) => Some(Past::read(&mut transaction, &organization, environment.id, at, status).await?),
+        Some(at) => Some(Past::read(tenant, environment.id, at, status).await?),
         None => None,
     };
     let groups = match past {
         Some(past) if !past.coverage.has_data() => Vec::new(),
-        _ => {
-            store::environments::contents::pod_groups(
-                &mut transaction,
-                &organization,
-                environment.id,
-                filter.at,
-                &filter.q,
-            )
-            .await?
-        }
+        _ => store::environments::contents::pod_groups(tenant, environment.id, filter.at, &filter.q).await?,
     };
-    let stored =
-        store::environments::contents::verdicts(&mut transaction, &organization, environment.id, filter.at)
-            .await?;
-    let mut policies = site.policies.of(&mut transaction, &organization, [name.as_str()]).await?;
+    let stored = store::environments::contents::verdicts(tenant, environment.id, filter.at).await?;
+    let mut policies = site.policies.of(tenant, [name.as_str()]).await?;
     let policies = policies.remove(&name).unwrap_or_default();
-    let totals =
-        store::environments::running_totals(&mut transaction, &organization, [environment.id]).await?;
+    let totals = store::environments::running_totals(tenant, [environment.id]).await?;
     let totals = totals.into_values().next().unwrap_or_default();
     // Grouping all artifacts is slow: release the connection, and use a blocking thread.
     drop(transaction);
@@ -122,20 +107,21 @@ pub(crate) async fn page(
     let page = &selected.page;
     let links = EnvironmentLinks { site: &site, organization: &organization, environment: &name };
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     // The rows of a search are not all artifacts.
     let rules = if past.is_none() && filter.q.is_empty() && !policies.is_empty() {
         let failing = selected.failing.iter().take(MAX_EVALUATED);
         let failing = failing.map(|(artifact, reported)| (*artifact, reported.clone())).collect();
-        let rules = rules::evaluate(&site, &mut transaction, &organization, &name, &failing).await?;
+        let rules = rules::evaluate(&site, tenant, &name, &failing).await?;
         Some(rule_results(links, &rules, &selected.failing, status))
     } else {
         None
     };
     let today = match past {
-        Some(_) => Some(evaluate_today(&site, &mut transaction, &organization, &environment, page).await?),
+        Some(_) => Some(evaluate_today(&site, tenant, &environment, page).await?),
         None => None,
     };
-    let recorded = recorded(&mut transaction, &organization, page).await?;
+    let recorded = recorded(tenant, page).await?;
     drop(transaction);
     let verdicts = Verdicts { stored: &selected.stored, is_confirmed };
     let today = today.as_ref().map(|stored| Verdicts { stored, is_confirmed: status.is_confirmed() });
@@ -198,22 +184,17 @@ fn alternate(site: &Site, organization: &str, name: &str, last: i64, past: Optio
 }
 
 /// What pipelines recorded of the artifacts on a page.
-async fn recorded(
-    transaction: &mut Transaction,
-    organization: &str,
-    page: &RunningPage,
-) -> Result<Recorded, store::Error> {
+async fn recorded(tenant: &mut Tenant<'_>, page: &RunningPage) -> Result<Recorded, store::Error> {
     let artifacts = page.rows.iter().map(|row| row.artifact).collect();
-    let known = store::artifacts::flows::known(transaction, organization, &artifacts).await?;
-    let tests = store::attestations::lists::tests(transaction, organization, &artifacts).await?;
+    let known = store::artifacts::flows::known(tenant, &artifacts).await?;
+    let tests = store::attestations::lists::tests(tenant, &artifacts).await?;
     Ok(Recorded { known, tests })
 }
 
 /// Evaluates the artifacts of a page of the past by the current policies and evidence.
 async fn evaluate_today(
     site: &Site,
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: &EnvironmentOverview,
     page: &RunningPage,
 ) -> Result<HashMap<Fingerprint, Verdict>, store::Error> {
@@ -221,7 +202,7 @@ async fn evaluate_today(
         environment.name.parse().map_err(|_| store::Error::Unreadable("an environment's name"))?;
     let artifacts = reported(&page.rows);
     let wanted = artifacts.keys().copied().collect();
-    let inputs = Inputs::read(site, transaction, organization, [name.as_str()], &wanted).await?;
+    let inputs = Inputs::read(site, tenant, [name.as_str()], &wanted).await?;
     let none = ExpectedArtifacts::default();
     let requirements = inputs.requirements(&name);
     let Evaluation { status, .. } =

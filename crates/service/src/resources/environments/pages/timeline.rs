@@ -25,7 +25,7 @@ use crate::site::PageSite;
 use model::Fingerprint;
 use model::reason::Reason;
 use rules::compliance::Compliance;
-use store::Transaction;
+use store::Tenant;
 use store::artifacts::flows::KnownArtifact;
 use store::environments::failing::FailingArtifact;
 use store::environments::timeline::{AvailableSnapshots, ReportGap, Snapshot};
@@ -38,42 +38,19 @@ pub(crate) async fn page(
 ) -> Result<HtmlPage, Refusal> {
     let requested = requested_page(&Parameters::read(&uri, &["page"])?)?;
     let mut transaction = site.store.read().await?;
-    let environment = store::environments::overview(&mut transaction, &organization, &name)
-        .await?
-        .ok_or(Refusal::NotFound)?;
-    let available =
-        store::environments::timeline::available_snapshots(&mut transaction, &organization, environment.id)
-            .await?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = store::environments::overview(tenant, &name).await?.ok_or(Refusal::NotFound)?;
+    let available = store::environments::timeline::available_snapshots(tenant, environment.id).await?;
     let last = environment.snapshot;
     let (pagination, (oldest, newest)) = snapshot_page(available.first.unwrap_or(last), last, requested);
-    let snapshots = store::environments::timeline::snapshots(
-        &mut transaction,
-        &organization,
-        environment.id,
-        oldest,
-        newest,
-    )
-    .await?;
-    let changes = store::environments::timeline::changes(
-        &mut transaction,
-        &organization,
-        environment.id,
-        &snapshots,
-        MAX_LISTED,
-    )
-    .await?;
-    let scalings = store::environments::timeline::scalings(
-        &mut transaction,
-        &organization,
-        environment.id,
-        oldest,
-        newest,
-        MAX_SCALINGS,
-    )
-    .await?;
+    let snapshots = store::environments::timeline::snapshots(tenant, environment.id, oldest, newest).await?;
+    let changes =
+        store::environments::timeline::changes(tenant, environment.id, &snapshots, MAX_LISTED).await?;
+    let scalings =
+        store::environments::timeline::scalings(tenant, environment.id, oldest, newest, MAX_SCALINGS).await?;
     let started = changes.iter().filter(|change| !change.exited).map(|change| change.artifact).collect();
-    let known = store::artifacts::flows::known(&mut transaction, &organization, &started).await?;
-    let failing = failing(&mut transaction, &organization, environment.id, &snapshots).await?;
+    let known = store::artifacts::flows::known(tenant, &started).await?;
+    let failing = failing(tenant, environment.id, &snapshots).await?;
     drop(transaction);
     let status = CurrentStatus::from_environment(&environment, &site, site.now());
     let timeline = Timeline {
@@ -128,15 +105,13 @@ pub(crate) async fn page(
 
 /// For each snapshot that did not comply, an artifact that did not.
 async fn failing(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     environment: Uuid,
     snapshots: &[Snapshot],
 ) -> Result<HashMap<i64, FailingArtifact>, store::Error> {
     let mut failing = HashMap::new();
     for snapshot in snapshots.iter().filter(|one| one.compliance == Some(Compliance::NonCompliant)) {
-        let found =
-            store::environments::failing::at_receipt(transaction, organization, environment, snapshot);
+        let found = store::environments::failing::at_receipt(tenant, environment, snapshot);
         failing.extend(found.await?.map(|found| (snapshot.number, found)));
     }
     Ok(failing)

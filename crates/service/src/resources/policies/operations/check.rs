@@ -100,13 +100,13 @@ pub(crate) async fn check_policy(
     let (name, now) = (sent.environment_name.as_str(), app.site.now());
     let replaced = sent.policy_name.as_ref().map(PolicyName::as_str);
     let mut transaction = app.site.store.read().await?;
-    let environment =
-        selected_snapshot::environment(&mut transaction, &organization, &sent.environment_name).await?;
+    let tenant = &mut transaction.of(&organization);
+    let environment = selected_snapshot::environment(tenant, &sent.environment_name).await?;
     let mut version = 1;
     if let Some(replaced) = replaced {
-        let current = store::policies::current(&mut transaction, &organization, replaced).await?;
+        let current = store::policies::current(tenant, replaced).await?;
         let Some(current) = current else {
-            let unknown = not_found::unknown_policy(&mut transaction, &organization, replaced).await?;
+            let unknown = not_found::unknown_policy(tenant, replaced).await?;
             return Err(Problem::field("policy_name", &unknown));
         };
         version = current.version + 1;
@@ -116,9 +116,7 @@ pub(crate) async fn check_policy(
         Policy::parse(version, &sent.policy_file).map_err(|error| Problem::field("policy_file", &error))?;
     let mut warning = None;
     if let Some(at) = sent.at {
-        let history =
-            store::environments::contents::history(&mut transaction, &organization, environment.id, at)
-                .await?;
+        let history = store::environments::contents::history(tenant, environment.id, at).await?;
         let validity = environment.validity(app.site.silent_after);
         let coverage = HistoryCoverage::new(at, now, &history, validity.silent_after);
         warning = coverage.warning();
@@ -127,25 +125,16 @@ pub(crate) async fn check_policy(
             return Err(Problem::not_found(format!("no data of environment \"{name}\" at {at}: {why}")));
         }
     }
-    let groups = store::environments::contents::pod_groups(
-        &mut transaction,
-        &organization,
-        environment.id,
-        sent.at,
-        "",
-    )
-    .await?;
-    let mut policies = app.site.policies.of(&mut transaction, &organization, [name]).await?;
+    let groups = store::environments::contents::pod_groups(tenant, environment.id, sent.at, "").await?;
+    let mut policies = app.site.policies.of(tenant, [name]).await?;
     let before = policies.remove(name).unwrap_or_default();
     let is_replaced = |policy: &&Arc<Policy>| Some(policy.name.name.as_str()) == replaced;
     let mut after: Vec<_> = before.iter().filter(|policy| !is_replaced(policy)).map(Arc::clone).collect();
     after.push(Arc::new(candidate));
     let needs = Needs::new(before.iter().chain(&after).map(|policy| &**policy));
     let artifacts = groups.iter().flat_map(|group| group.digests.values().copied()).collect();
-    let evidence =
-        store::policies::evidence::read(&mut transaction, &organization, &artifacts, &needs).await?;
-    let mut allowed =
-        store::policies::evidence::allow_lists(&mut transaction, &organization, [name], &artifacts).await?;
+    let evidence = store::policies::evidence::read(tenant, &artifacts, &needs).await?;
+    let mut allowed = store::policies::evidence::allow_lists(tenant, [name], &artifacts).await?;
     let allowed = allowed.remove(name).unwrap_or_default();
     drop(transaction);
     let effect = move || {

@@ -97,8 +97,8 @@ pub(crate) async fn put_policy(
     let (description, comment) = (text(&payload.description), text(&payload.comment));
 
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let current = store::policies::current(transaction, &organization, name).await?;
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let current = store::policies::current(tenant, name).await?;
     if current.as_ref().is_some_and(|current| current.is_declared) {
         return Err(declared("policy", name));
     }
@@ -118,12 +118,11 @@ pub(crate) async fn put_policy(
         created_by: &caller.name,
     };
     let now = app.site.now();
-    let number = store::policies::insert(transaction, &organization, new, now).await?;
-    let attached = store::policies::attachments(transaction, &organization, None, Some(name)).await?;
+    let number = store::policies::insert(tenant, new, now).await?;
+    let attached = store::policies::attachments(tenant, None, Some(name)).await?;
     let environments = attached.iter().map(|attachment| attachment.environment.as_str());
     let cause = Cause { kind: CauseKind::Policy, by: Some(caller.name.clone()) };
-    store::policies::evaluation_queue::push(transaction, &organization, environments, None, &cause, now)
-        .await?;
+    store::policies::evaluation_queue::push(tenant, environments, None, &cause, now).await?;
     let audit =
         Audit::from_caller(&caller, &organization, || format!("the policy {name} has version {number}"));
     evaluating.audit(audit, now).await?;
@@ -154,7 +153,8 @@ pub(crate) async fn list_policies(
 ) -> Result<axum::Json<Vec<PolicySummary>>, Problem> {
     let parameters = Parameters::read(&uri, &["page", "per_page"])?;
     let page = parameters.page()?;
-    let mut policies = store::policies::summaries::list(&mut site.store.read().await?, &organization).await?;
+    let mut policies =
+        store::policies::summaries::list(&mut site.store.read().await?.of(&organization)).await?;
     if parameters.is_paged() {
         let count = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
         policies = policies.into_iter().skip(count(page.offset())).take(count(page.size())).collect();
@@ -200,8 +200,9 @@ pub(crate) async fn get_policy_named_check(
 
 async fn find(site: &Site, organization: &str, name: &str) -> Result<axum::Json<PolicySummary>, Problem> {
     let mut transaction = site.store.read().await?;
-    match store::policies::summaries::get(&mut transaction, organization, name).await? {
+    let tenant = &mut transaction.of(organization);
+    match store::policies::summaries::get(tenant, name).await? {
         Some(policy) => Ok(axum::Json(policy)),
-        None => Err(not_found::policy(&mut transaction, organization, name).await),
+        None => Err(not_found::policy(tenant, name).await),
     }
 }

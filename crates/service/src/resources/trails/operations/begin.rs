@@ -78,9 +78,9 @@ pub(crate) async fn begin_trail(
     let unknown = unknown_fields(&sent.unknown, sent.git_commit_info.as_ref(), sent.repo_info.as_ref());
     app.unknown_fields.warn(caller.token, &caller.name, &organization, unknown);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
-    let Some(stored_flow) = store::flows::get(transaction, &organization, flow.as_str()).await? else {
-        return Err(not_found::flow_to_attest(transaction, &organization, &flow, &caller).await);
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let Some(stored_flow) = store::flows::get(tenant, flow.as_str()).await? else {
+        return Err(not_found::flow_to_attest(tenant, &flow, &caller).await);
     };
     if own_template.is_some() && stored_flow.is_declared && stored_flow.has_template {
         return Err(declared("template of the flow", &flow));
@@ -89,33 +89,27 @@ pub(crate) async fn begin_trail(
     let (mut evaluating, owned) =
         origin::check(evaluating, &caller, &organization, &flow, repository, commit, &BTreeSet::new())
             .await?;
-    let transaction = &mut evaluating.transaction;
-    let stored =
-        store::trails::writes::stored(transaction, &organization, flow.as_str(), sent.name.as_str()).await?;
+    let tenant = &mut evaluating.transaction.of(&organization);
+    let stored = store::trails::writes::stored(tenant, flow.as_str(), sent.name.as_str()).await?;
     if stored.is_none() {
-        check_limit(&app, transaction, &caller, &organization, Created::Trails).await?;
+        check_limit(&app, tenant, &caller, Created::Trails).await?;
     }
     let now = app.site.now();
     let at = now.after(stored.map(|trail| trail.last_modified_at));
     let repository = match &sent.repo_info {
         Some(named) => {
             let (flow, reported_by) = (flow.as_str(), caller.name.as_str());
-            let reporter = RepositorySource { organization: &organization, flow, reported_by, owned: &owned };
-            Some(store::repositories::record(transaction, reporter, named, at).await?)
+            let reporter = RepositorySource { flow, reported_by, owned: &owned };
+            Some(store::repositories::record(tenant, reporter, named, at).await?)
         }
         None => None,
     };
     let template = match &own_template {
-        Some(body) => {
-            Some(store::flows::template_version(transaction, &organization, flow.as_str(), body, at).await?)
-        }
-        None if stored.is_none() => {
-            store::flows::open_template_id(transaction, &organization, flow.as_str()).await?
-        }
+        Some(body) => Some(store::flows::template_version(tenant, flow.as_str(), body, at).await?),
+        None if stored.is_none() => store::flows::open_template_id(tenant, flow.as_str()).await?,
         None => None,
     };
     let new = NewTrail {
-        organization: &organization,
         flow: flow.as_str(),
         name: sent.name.as_str(),
         // Older clients send empty fields for absent ones.
@@ -129,11 +123,10 @@ pub(crate) async fn begin_trail(
         reported_by: &caller.name,
         token: caller.token,
     };
-    store::trails::writes::upsert(transaction, new, at).await?;
+    store::trails::writes::upsert(tenant, new, at).await?;
     if let Some(stored) = stored.filter(|_| template.is_some()) {
         // A policy may require that the trails of an artifact comply with their templates.
-        let artifacts =
-            store::trails::writes::artifacts_attested_in(transaction, &organization, stored.id).await?;
+        let artifacts = store::trails::writes::artifacts_attested_in(tenant, stored.id).await?;
         let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
         evaluating.evaluate_attested(&organization, &artifacts, &guard::ALL, &cause).await?;
     }

@@ -16,7 +16,7 @@ use crate::site::Site;
 use model::{Fingerprint, FlowName, Page, Pagination, TrailEvent, TrailName};
 use store::attestations::lists::AttestationSummary;
 use store::trails::{Filter, Trail};
-use store::{AtMost, Error, Transaction};
+use store::{AtMost, Error, Tenant};
 
 /// Maximum number of artifacts of a trail whose runs are listed as events.
 const MAX_RUN_ARTIFACTS: usize = 10;
@@ -66,12 +66,12 @@ pub(crate) async fn list_trails(
     let fingerprint: Option<Fingerprint> = parameters.parsed("fingerprint")?;
     let filter = Filter { flow: flow.as_ref().map(FlowName::as_str), name: None, tag, fingerprint };
     let mut transaction = site.store.read().await?;
+    let tenant = &mut transaction.of(&organization);
     let html_url = |flow: &str, trail: &str| site.links.trail(&organization, flow, trail);
-    let data =
-        store::trails::list(&mut transaction, &organization, filter, page, html_url, site.now()).await?;
-    let total = store::trails::count(&mut transaction, &organization, filter).await?;
+    let data = store::trails::list(tenant, filter, page, html_url, site.now()).await?;
+    let total = store::trails::count(tenant, filter).await?;
     if let Some(flow) = flow.as_ref().filter(|_| total == 0) {
-        not_found::require_flow(&mut transaction, &organization, flow).await?;
+        not_found::require_flow(tenant, flow).await?;
     }
     let is_paged = |pagination: &Pagination| pagination.page_count > 1 || parameters.is_paged();
     let pagination = Some(page.pagination(total)).filter(is_paged);
@@ -96,11 +96,12 @@ pub(crate) async fn get_trail(
     let (flow, name) = rest;
     Parameters::read(&uri, &[])?;
     let mut transaction = site.store.read().await?;
-    let found = FoundTrail::find(&site, &mut transaction, &organization, flow.as_str(), name.as_str());
+    let tenant = &mut transaction.of(&organization);
+    let found = FoundTrail::find(&site, tenant, flow.as_str(), name.as_str());
     let Some(found) = found.await? else {
-        return Err(not_found::trail(&mut transaction, &organization, &flow, &name).await?);
+        return Err(not_found::trail(tenant, &flow, &name).await?);
     };
-    let events = found.events(&mut transaction, &organization).await?;
+    let events = found.events(tenant).await?;
     let mut trail = Trail { events, ..found.trail };
     if let Some(commit) = &mut trail.git_commit_info {
         commit.complete();
@@ -119,30 +120,25 @@ impl FoundTrail {
     /// Finds a trail by name; `None` if it does not exist.
     pub(crate) async fn find(
         site: &Site,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         flow: &str,
         name: &str,
     ) -> Result<Option<Self>, Problem> {
         let only = Page::new(None, Some(1)).map_err(|error| Problem::field(error.parameter, &error))?;
         let filter = Filter { flow: Some(flow), name: Some(name), ..Filter::default() };
-        let html_url = |flow: &str, trail: &str| site.links.trail(organization, flow, trail);
-        let listed = store::trails::list(transaction, organization, filter, only, html_url, site.now()).await;
+        let html_url = |flow: &str, trail: &str| site.links.trail(tenant.name, flow, trail);
+        let listed = store::trails::list(tenant, filter, only, html_url, site.now()).await;
         let mut listed = listed.map_err(|error| match error {
             Error::PageTooLarge => Problem::invalid(format!("the trail is too large: {error}")),
             error => error.into(),
         })?;
         let Some(trail) = listed.pop() else { return Ok(None) };
-        let attestations = store::attestations::lists::of_trail(transaction, organization, trail.id).await?;
+        let attestations = store::attestations::lists::of_trail(tenant, trail.id).await?;
         Ok(Some(Self { trail, attestations }))
     }
 
-    async fn events(
-        &self,
-        transaction: &mut Transaction,
-        organization: &str,
-    ) -> Result<Vec<TrailEvent>, Problem> {
-        let reports = store::artifacts::reported::of_trail(transaction, organization, self.trail.id).await?;
+    async fn events(&self, tenant: &mut Tenant<'_>) -> Result<Vec<TrailEvent>, Problem> {
+        let reports = store::artifacts::reported::of_trail(tenant, self.trail.id).await?;
         let mut has_more = self.attestations.has_more || reports.has_more;
         let mut events = vec![TrailEvent::new("trail_reported", self.trail.created_at)];
         events.extend(self.attestations.listed.iter().map(attestation_event));
@@ -172,8 +168,8 @@ impl FoundTrail {
                 ..TrailEvent::new(kind, at)
             };
             let (started, stopped) = ("artifact_started_running", "artifact_stopped_running");
-            let current = store::artifacts::current_runs(transaction, organization, artifact).await?;
-            let past = store::artifacts::past_runs(transaction, organization, artifact).await?;
+            let current = store::artifacts::current_runs(tenant, artifact).await?;
+            let past = store::artifacts::past_runs(tenant, artifact).await?;
             has_more |= current.has_more || past.has_more;
             for now in &current.listed {
                 events.push(run(started, now.started_at, &now.environment.name, now.first_snapshot));

@@ -15,7 +15,7 @@ use model::escape::shortened;
 use model::pluralize;
 use runtime::error_causes::describe;
 use sbom::Document;
-use store::Transaction;
+use store::Tenant;
 
 /// What was read, such as `CycloneDX 1.6, 123 packages`.
 const BILL: HeaderName = HeaderName::from_static("x-supercargo-bill-of-materials");
@@ -130,12 +130,11 @@ impl Bill {
     /// Stores its packages. `file` is the hash of the file.
     pub(super) async fn record(
         &self,
-        transaction: &mut Transaction,
-        organization: &str,
+        tenant: &mut Tenant<'_>,
         file: Fingerprint,
     ) -> Result<(), store::Error> {
         match self {
-            Self::Read(document) => store::packages::insert(transaction, organization, file, document).await,
+            Self::Read(document) => store::packages::insert(tenant.tx, tenant.name, file, document).await,
             Self::Other | Self::Unreadable(_) => Ok(()),
         }
     }

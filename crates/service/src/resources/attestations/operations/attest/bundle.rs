@@ -42,7 +42,7 @@ pub(super) async fn verify(
             "missing part: expected a Sigstore bundle or a DSSE envelope",
         ));
     };
-    let trusted = store::bootstrap::trusted(&mut app.site.store.read().await?, organization).await?;
+    let trusted = store::bootstrap::trusted(&mut app.site.store.read().await?.of(organization)).await?;
     let now = app.site.now();
     let _verifier = VERIFIER.acquire().await;
     let verify = move || {

@@ -35,7 +35,7 @@ use model::{
     commit_url,
 };
 use rules::notification::{Cause, CauseKind};
-use store::Transaction;
+use store::Tenant;
 use store::attestations::NewAttestation;
 use store::quotas::Created;
 
@@ -147,23 +147,22 @@ pub(crate) async fn attest(
         hash.as_ref().map_or(&[][..], |hash| hash.bytes()),
     ]);
     let mut evaluating = Evaluating::exclusive(&app, &organization).await?;
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     if let Some(key) = &key
-        && key.is_recorded(transaction, &organization, content, app.site.now()).await?
+        && key.is_recorded(tenant, content, app.site.now()).await?
     {
         return Ok(created(receipt));
     }
-    let stored =
-        store::trails::writes::stored(transaction, &organization, flow.as_str(), trail.as_str()).await?;
+    let stored = store::trails::writes::stored(tenant, flow.as_str(), trail.as_str()).await?;
     match stored {
         Some(_) => {}
         None if path_type.creates_trail() => {
-            check_limits(&app, transaction, &caller, &organization, &flow).await?;
+            check_limits(&app, tenant, &caller, &flow).await?;
         }
         None => return Err(Problem::not_found(origin::missing_trail(&flow, &trail))),
     }
     let by_name = match stored {
-        Some(trail) => store::artifacts::reported::by_name(transaction, &organization, trail.id).await?,
+        Some(trail) => store::artifacts::reported::by_name(tenant, trail.id).await?,
         None => BTreeMap::new(),
     };
     let Attested { artifacts, targets } = Attested::new(&fields, &by_name);
@@ -172,7 +171,6 @@ pub(crate) async fn attest(
     let (mut evaluating, owned) =
         origin::check(evaluating, &caller, &organization, &flow, repository, commit, &artifacts).await?;
     let new = NewAttestation {
-        organization: &organization,
         flow: flow.as_str(),
         trail: trail.as_str(),
         fields: &fields,
@@ -190,29 +188,28 @@ pub(crate) async fn attest(
         token: caller.token,
         owned: &owned,
     };
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     // Without a key, a request may only repeat the latest one: after another result, it is a new one.
     if let (None, Some(trail)) = (&key, stored)
-        && store::attestations::is_repeated(transaction, &new, trail.id, app.site.now()).await?
+        && store::attestations::is_repeated(tenant, &new, trail.id, app.site.now()).await?
     {
         return Ok(created(receipt));
     }
-    let trail = store::attestations::lock_trail(transaction, &new, app.site.now()).await?;
+    let trail = store::attestations::lock_trail(tenant, &new, app.site.now()).await?;
     let before = evaluating.trail_compliance(&organization, trail.id).await?;
-    let transaction = &mut evaluating.transaction;
+    let tenant = &mut evaluating.transaction.of(&organization);
     // The latest attestation of a flow and artifact counts: times increase strictly, whatever the clocks of replicas.
     let at = app
         .site
         .now()
-        .after(Some(trail.last_modified_at).max(store::attestations::last_time(transaction, &new).await?));
+        .after(Some(trail.last_modified_at).max(store::attestations::last_time(tenant, &new).await?));
     if let (Some(hash), Some(attachment)) = (hash, attachment) {
-        store::attestations::attachments::insert(transaction, &organization, hash, &attachment.content, at)
-            .await?;
-        bill.record(transaction, &organization, hash).await?;
+        store::attestations::attachments::insert(tenant, hash, &attachment.content, at).await?;
+        bill.record(tenant, hash).await?;
     }
-    let effect = store::attestations::insert(transaction, &new, trail, at).await?;
+    let effect = store::attestations::insert(tenant, &new, trail, at).await?;
     if let Some(key) = &key {
-        key.record(transaction, &organization, content, app.site.now()).await?;
+        key.record(tenant, content, app.site.now()).await?;
     }
     let cause = Cause { kind: CauseKind::Attestation, by: Some(caller.name.clone()) };
     evaluating.evaluate_attestation(&organization, trail.id, before, &artifacts, &cause, at).await?;
@@ -267,14 +264,13 @@ impl Sent {
 /// Checks whether a trail may be created, and its flow if there is none.
 async fn check_limits(
     app: &App,
-    transaction: &mut Transaction,
+    tenant: &mut Tenant<'_>,
     caller: &Caller,
-    organization: &str,
     flow: &FlowName,
 ) -> Result<(), Problem> {
-    check_limit(app, transaction, caller, organization, Created::Trails).await?;
-    if store::flows::get(transaction, organization, flow.as_str()).await?.is_none() {
-        check_limit(app, transaction, caller, organization, Created::Flows).await?;
+    check_limit(app, tenant, caller, Created::Trails).await?;
+    if store::flows::get(tenant, flow.as_str()).await?.is_none() {
+        check_limit(app, tenant, caller, Created::Flows).await?;
     }
     Ok(())
 }
