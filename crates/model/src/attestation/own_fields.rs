@@ -2,14 +2,14 @@
 //!
 //! They declare what a verdict needs. The service stores all members of these fields as they were sent.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde::de::IgnoredAny;
 
 use super::{ShortText, Text};
 use crate::words;
 
 /// The verdict that a client sends: the only field of a generic attestation.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct GenericFields {
     /// Whether it passes.

@@ -15,7 +15,7 @@ use crate::cli::values::{duration, short_text};
 use client::{Deadline, NewAttestation, Resource};
 use model::escape::Escaped;
 use model::retry::Backoff;
-use model::{FlowName, ShortText, TrailName};
+use model::{FlowName, GenericFields, SentAttestation, ShortText, TrailName};
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -81,8 +81,8 @@ impl Sbom {
         if fields.artifact_fingerprint.is_none() {
             tracing::warn!("unknown artifact: no search finds these packages; set --fingerprint");
         }
-        let mut data = serde_json::to_value(fields).map_err(Failure::unexpected)?;
-        data["is_compliant"] = true.into();
+        let attestation = SentAttestation { fields, own: GenericFields { is_compliant: true } };
+        let data = serde_json::to_value(attestation).map_err(Failure::unexpected)?;
         Ok(data.to_string())
     }
 }
