@@ -2,8 +2,8 @@
 //!
 //! They declare what a verdict needs. The service stores all members of these fields as they were sent.
 
-use serde::{Deserialize, Serialize};
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use super::{ShortText, Text};
 use crate::words;
