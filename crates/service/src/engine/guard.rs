@@ -132,7 +132,7 @@ impl<'a> Evaluating<'a> {
                 let remaining = deadline.saturating_duration_since(Instant::now());
                 let wait = if locks.is_empty() { remaining } else { remaining.min(MAX_HELD) };
                 match app.organization_locks.exclusive(organization, wait).await {
-                    Ok(lock) => locks.push(lock),
+                    Ok(lock) => locks.extend(lock),
                     Err(error) if wait == remaining => return Err(error),
                     Err(_) => {
                         contended = Some(organization);

@@ -21,6 +21,8 @@ const LIMIT: &str = "this organization has reached its limit of concurrent write
 pub(crate) struct OrganizationLocks {
     /// One permit per report; all of them for an exclusive lock.
     evaluating: KeyedSemaphore,
+    /// The permit to wait for an exclusive lock: a report waits for one attestation, not for all that came before.
+    turn: KeyedSemaphore,
     /// One permit per report, heartbeat or session that uses the database.
     writing: KeyedSemaphore,
 }
@@ -28,7 +30,8 @@ pub(crate) struct OrganizationLocks {
 impl OrganizationLocks {
     /// At most `max_shared` holders share the lock of an organization.
     pub(crate) fn new(max_shared: u32) -> Self {
-        Self { evaluating: KeyedSemaphore::new(max_shared), writing: KeyedSemaphore::new(max_shared) }
+        let [evaluating, turn, writing] = [max_shared, 1, max_shared].map(KeyedSemaphore::new);
+        Self { evaluating, turn, writing }
     }
 
     /// For a heartbeat or a session, which changes no verdict: limits concurrency only.
@@ -45,9 +48,15 @@ impl OrganizationLocks {
     }
 
     /// For an attestation, the bootstrap file or the retention.
-    pub(crate) async fn exclusive(&self, organization: &str, timeout: Duration) -> Result<Permit, Error> {
+    pub(crate) async fn exclusive(
+        &self,
+        organization: &str,
+        timeout: Duration,
+    ) -> Result<[Permit; 2], Error> {
+        let deadline = Instant::now() + timeout;
+        let turn = permit::acquire(self.turn.get(organization), deadline, LIMIT).await?;
         let (semaphore, all) = (self.evaluating.get(organization), self.evaluating.each);
-        permit::acquire_many(semaphore, all, Instant::now() + timeout, LIMIT).await
+        Ok([turn, permit::acquire_many(semaphore, all, deadline, LIMIT).await?])
     }
 
     async fn write(&self, organization: &str, deadline: Instant) -> Result<Permit, Error> {
@@ -92,6 +101,20 @@ mod tests {
         assert!(attesting.is_some() && third.as_mut().now_or_never().is_none());
         drop(attesting);
         assert!(third.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn report_waits_for_one_of_many_attestations() {
+        let organization_locks = OrganizationLocks::new(2);
+        let first = organization_locks.exclusive("acme", LONG).now_or_never();
+        let mut second = pin!(organization_locks.exclusive("acme", LONG));
+        let mut report = pin!(organization_locks.shared("acme", LONG));
+        assert!(second.as_mut().now_or_never().is_none() && report.as_mut().now_or_never().is_none());
+        drop(first);
+        let reporting = report.now_or_never();
+        assert!(reporting.is_some() && second.as_mut().now_or_never().is_none());
+        drop(reporting);
+        assert!(second.now_or_never().is_some());
     }
 
     #[tokio::test]
