@@ -13,11 +13,11 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::connect::ClusterTimeouts;
 use super::credentials::{Authorization, Certificate, CredentialError, Credentials, Issued, Oidc, Plugin};
 use super::kubeconfig::{self, Content, KubeconfigError, Selected, User};
 use super::proxy::{self, InvalidProxy};
 use super::read_pause::ReadPause;
+use super::timeouts::ClusterTimeouts;
 use super::tls::Verifier;
 use super::transport::Transport;
 use crate::cluster::kubeconfig::insecure::{Insecure, OnInsecure, insecure};

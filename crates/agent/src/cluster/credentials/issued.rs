@@ -11,7 +11,7 @@ use tokio::time::{Instant as AsyncInstant, timeout_at};
 use super::issue::Issue;
 use super::renewal::Renewal;
 use super::{CredentialError, CredentialNumber, IssueError};
-use crate::cluster::connect::ClusterTimeouts;
+use crate::cluster::timeouts::ClusterTimeouts;
 use model::failure_log::{FailureLog, LogAction};
 use runtime::error_causes;
 use runtime::files::BlockingCall;

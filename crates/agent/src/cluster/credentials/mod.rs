@@ -22,7 +22,7 @@ use http::{HeaderValue, StatusCode};
 use rustls::sign::CertifiedKey;
 use secrecy::SecretString;
 
-use super::connect::ClusterTimeouts;
+use super::timeouts::ClusterTimeouts;
 use super::transport::Transport;
 use crate::cluster::kubeconfig::secrets;
 use runtime::token_file::{Token, TokenFile};
