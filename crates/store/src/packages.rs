@@ -9,33 +9,26 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sbom::{Document, Package};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sqlx::types::Uuid;
 
 use crate::database::columns::Micros;
 use crate::database::rows::{Bytes, Id, converted, flag, rows, rows_of};
 use crate::database::transaction::{execute, fetch_for_all, fetch_scalar, for_all, insert};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 
-/// A package that some bill of materials names.
-#[derive(Debug, Clone, sqlx::FromRow)]
+/// A package as its bill of materials names it; empty fields are unknown.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
 pub struct StoredPackage {
-    id: Uuid,
-    /// The type of its package URL, such as `maven`; empty without one.
+    #[serde(skip)]
+    pub id: Uuid,
+    /// The type of its package URL, such as `maven`
     pub purl_type: String,
     pub namespace: String,
     pub name: String,
     pub version: String,
-    /// Its package URL; empty without one.
     pub purl: String,
-}
-
-impl StoredPackage {
-    #[must_use]
-    pub fn id(&self) -> Uuid {
-        self.id
-    }
 }
 
 /// A name to search for, in lower case: `log4j-core`, `group:name`, `@scope/name` or `namespace/name`.
@@ -129,49 +122,40 @@ fn id(package: &Package) -> Uuid {
 }
 
 /// Stores the packages of an attached file, once per organization and content.
-pub async fn insert(
-    transaction: &mut Transaction,
-    organization: &str,
-    file: Fingerprint,
-    document: &Document,
-) -> Result<(), Error> {
+pub async fn insert(tenant: &mut Tenant<'_>, file: Fingerprint, document: &Document) -> Result<(), Error> {
     const BILL: &str = "
         INSERT INTO bills (organization, id, sha256, format) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
     let bill = crate::new_id();
-    if execute!(transaction, BILL, organization, bill, file, &document.format) == 0 {
+    if execute!(tenant.tx, BILL, tenant.name, bill, file, &document.format) == 0 {
         return Ok(());
     }
     // In the order of the indexes.
     let packages: BTreeMap<_, _> = document.packages.iter().map(|package| (id(package), package)).collect();
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO packages (organization, id, purl_type, namespace, name, version, purl) ",
         " ON CONFLICT DO NOTHING",
         &packages,
         |values, (id, package)| {
-            values.push_bind(organization).push_bind(**id).push_bind(&package.purl_type);
+            values.push_bind(tenant.name).push_bind(**id).push_bind(&package.purl_type);
             values.push_bind(&package.namespace).push_bind(&package.name);
             values.push_bind(&package.version).push_bind(&package.purl);
         }
     );
     insert!(
-        transaction,
+        tenant.tx,
         "INSERT INTO bill_packages (organization, bill, package) ",
         "",
         packages.keys(),
         |values, id| {
-            values.push_bind(organization).push_bind(bill).push_bind(**id);
+            values.push_bind(tenant.name).push_bind(bill).push_bind(**id);
         }
     );
     Ok(())
 }
 
 /// Removes the bills of these files, and the packages that no other bill names. The caller has locked the organization.
-pub(crate) async fn remove(
-    transaction: &mut Transaction,
-    organization: &str,
-    files: &[Fingerprint],
-) -> Result<(), Error> {
+pub(crate) async fn remove(tenant: &mut Tenant<'_>, files: &[Fingerprint]) -> Result<(), Error> {
     const BILLS: &str = "SELECT id FROM bills WHERE organization = ? AND sha256 IN (?)";
     const PACKAGES: &str =
         "SELECT DISTINCT package FROM bill_packages WHERE organization = ? AND bill IN (?)";
@@ -184,21 +168,20 @@ pub(crate) async fn remove(
           AND NOT EXISTS (SELECT 1 FROM bill_packages b WHERE b.organization = packages.organization
                             AND b.package = packages.id)
           AND id IN (?)";
-    let bills: Vec<(Uuid,)> = fetch_for_all!(transaction, BILLS, files.iter().copied(), organization);
+    let bills: Vec<(Uuid,)> = fetch_for_all!(tenant.tx, BILLS, files.iter().copied(), tenant.name);
     let bills = || bills.iter().map(|(bill,)| *bill);
-    let packages: Vec<(Uuid,)> = fetch_for_all!(transaction, PACKAGES, bills(), organization);
+    let packages: Vec<(Uuid,)> = fetch_for_all!(tenant.tx, PACKAGES, bills(), tenant.name);
     for removal in REMOVALS {
-        for_all!(transaction, removal, bills(), organization);
+        for_all!(tenant.tx, removal, bills(), tenant.name);
     }
     let packages: BTreeSet<Uuid> = packages.into_iter().map(|(package,)| package).collect();
-    for_all!(transaction, ORPHANS, packages, organization);
+    for_all!(tenant.tx, ORPHANS, packages, tenant.name);
     Ok(())
 }
 
 /// Searches what runs anywhere at a point in time; `None`: now.
 pub async fn containing(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     at: Option<Timestamp>,
     name: &PackageName,
 ) -> Result<SearchedImages, Error> {
@@ -207,7 +190,7 @@ pub async fn containing(
     let mut ranges = names.into_iter().map(|name| ids(name).into_inner());
     let [one, two, three] = [(); 3].map(|()| ranges.next().unwrap_or((Uuid::max(), Uuid::nil())));
     let rows: Vec<(Option<Bytes>, Option<Id>, i64, i64)> = rows!(
-        transaction,
+        tenant.tx,
         "CASE WHEN image IS NOT NULL THEN hex(image) END, CASE WHEN package IS NOT NULL THEN hex(package) END,
          running, with_bill",
         // Without a time, ended artifacts are not read. The bills of other digests count as their evidence does. For a name
@@ -247,7 +230,7 @@ pub async fn containing(
          WHERE EXISTS (SELECT 1 FROM packages WHERE organization = $1 AND id >= $7 AND id <= $8)
            AND p.organization = $1 AND p.bill = b.bill AND p.package >= $7 AND p.package <= $8",
         |query| {
-            let query = query.bind(organization).bind(at).bind(one.0).bind(one.1);
+            let query = query.bind(tenant.name).bind(at).bind(one.0).bind(one.1);
             query.bind(two.0).bind(two.1).bind(three.0).bind(three.1)
         }
     );
@@ -264,22 +247,20 @@ pub async fn containing(
 
 /// The packages among these that have a name.
 pub async fn named(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     ids: BTreeSet<Uuid>,
     name: &PackageName,
 ) -> Result<Vec<StoredPackage>, Error> {
     const SELECT: &str = "
         SELECT id, purl_type, namespace, name, version, purl FROM packages WHERE organization = ? AND id IN (?)";
-    let mut packages: Vec<StoredPackage> = fetch_for_all!(transaction, SELECT, ids, organization);
+    let mut packages: Vec<StoredPackage> = fetch_for_all!(tenant.tx, SELECT, ids, tenant.name);
     packages.retain(|package| name.matches(package));
     Ok(packages)
 }
 
 /// Where images ran at a point in time; `None`: now.
 pub async fn runs(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     at: Option<Timestamp>,
     images: &BTreeSet<Fingerprint>,
 ) -> Result<Vec<ImageRun>, Error> {
@@ -287,7 +268,7 @@ pub async fn runs(
     macro_rules! select {
         ($condition:literal) => {
             rows_of!(
-                transaction,
+                tenant.tx,
                 "environment, hex(environment_id), last_report_at, silent_after, is_in_gap, hex(fingerprint), image, started_at",
                 concat!(
                     "SELECT e.name AS environment, e.id AS environment_id, e.last_report_at, e.silent_after,
@@ -302,7 +283,7 @@ pub async fn runs(
                     " AND r.fingerprint"
                 ),
                 images.iter().copied(),
-                |query| query.bind(organization).bind(at.map_or(i64::MAX, Timestamp::micros))
+                |query| query.bind(tenant.name).bind(at.map_or(i64::MAX, Timestamp::micros))
             )
         };
     }
@@ -315,13 +296,9 @@ pub async fn runs(
 }
 
 /// The number of environments whose history at a point in time was removed by the retention.
-pub async fn environments_without_history(
-    transaction: &mut Transaction,
-    organization: &str,
-    at: Timestamp,
-) -> Result<u64, Error> {
+pub async fn environments_without_history(tenant: &mut Tenant<'_>, at: Timestamp) -> Result<u64, Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1 AND horizon_at > $2";
-    let count: i64 = fetch_scalar!(transaction, COUNT, organization, at);
+    let count: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name, at);
     Ok(count.unsigned_abs())
 }
 

@@ -257,7 +257,7 @@ pub async fn remove_attachments(
     let expired = expired_attachments(tenant, horizon).await?;
     let keys = || expired.iter().copied();
     for_all!(tenant.tx, INSERT, keys(), now, tenant.name);
-    crate::packages::remove(tenant.tx, tenant.name, &expired).await?;
+    crate::packages::remove(tenant, &expired).await?;
     let rows = for_all!(tenant.tx, DELETE, keys(), tenant.name);
     if rows > 0 {
         const RECORD: &str = "

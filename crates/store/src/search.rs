@@ -14,7 +14,7 @@ use crate::database::from_row::all_from_rows;
 use crate::database::like_pattern::{anywhere, literal};
 use crate::database::row_limit::{AtMost, one_more_than};
 use crate::database::transaction::{fetch_all, fetch_scalar, fetch_scalars, on};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant, Transaction};
 use model::{Fingerprint, Timestamp};
 
 /// Maximum number of results per kind.
@@ -103,16 +103,15 @@ fn last_ended_pods(transaction: &mut Transaction, condition: &str, limit: &str) 
 }
 
 /// An environment's share of the scanned pods.
-async fn scanned_per_environment(transaction: &mut Transaction, organization: &str) -> Result<i64, Error> {
+async fn scanned_per_environment(tenant: &mut Tenant<'_>) -> Result<i64, Error> {
     const COUNT: &str = "SELECT COUNT(*) FROM environments WHERE organization = $1";
-    let environments: i64 = fetch_scalar!(transaction, COUNT, organization);
+    let environments: i64 = fetch_scalar!(tenant.tx, COUNT, tenant.name);
     Ok((MAX_SCANNED / environments.max(1)).max(10))
 }
 
 /// The artifacts between two fingerprints, inclusive, that ran, or were reported, attested or approved.
 pub async fn artifacts(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     first: Fingerprint,
     last: Fingerprint,
 ) -> Result<AtMost<Artifact>, Error> {
@@ -128,17 +127,13 @@ pub async fn artifacts(
           UNION SELECT target, '' FROM approvals
           WHERE organization = $1 AND target >= $2 AND target <= $3) AS f
         GROUP BY f.fingerprint ORDER BY f.fingerprint LIMIT $4";
-    let rows = fetch_all!(transaction, SELECT, organization, first, last, one_more_than(MAX_RESULTS));
+    let rows = fetch_all!(tenant.tx, SELECT, tenant.name, first, last, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
 /// The running and ended artifacts with a matching image name.
-pub async fn images(
-    transaction: &mut Transaction,
-    organization: &str,
-    text: &SearchText,
-) -> Result<AtMost<Artifact>, Error> {
-    let matches = contains_text(transaction, "name");
+pub async fn images(tenant: &mut Tenant<'_>, text: &SearchText) -> Result<AtMost<Artifact>, Error> {
+    let matches = contains_text(tenant.tx, "name");
     let select = AssertSqlSafe(format!(
         "SELECT fingerprint, name FROM (
            SELECT fingerprint, substr(name, 1, 255) AS name FROM artifact_runs
@@ -154,16 +149,12 @@ pub async fn images(
          ORDER BY name, fingerprint LIMIT $3"
     ));
     let limit = one_more_than(MAX_RESULTS);
-    let rows = fetch_all!(transaction, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
+    let rows = fetch_all!(tenant.tx, select, tenant.name, &text.pattern, limit, MAX_SCANNED, &text.text);
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
 /// The pods with a matching name, running pods first.
-pub async fn pods(
-    transaction: &mut Transaction,
-    organization: &str,
-    text: &SearchText,
-) -> Result<AtMost<PodRun>, Error> {
+pub async fn pods(tenant: &mut Tenant<'_>, text: &SearchText) -> Result<AtMost<PodRun>, Error> {
     const PODS: &str = "SELECT e.name, p.namespace, p.pod, p.started_at, p.ended_at, p.workload, p.id FROM";
     // Joins the workloads only of the pods within the limit.
     let select = |pods: String| {
@@ -174,29 +165,21 @@ pub async fn pods(
              ORDER BY p.started_at DESC, p.id"
         ))
     };
-    let matches = contains_text(transaction, "p.pod");
+    let matches = contains_text(tenant.tx, "p.pod");
     let running = select(format!(
         "{PODS} environments e CROSS JOIN pod_runs p
          WHERE e.organization = $1 AND p.organization = $1 AND p.environment = e.id AND p.ended_at IS NULL
            AND {matches}"
     ));
     let limit = one_more_than(MAX_RESULTS);
-    let mut pods: Vec<PodRun> = fetch_all!(transaction, running, organization, &text.pattern, limit);
+    let mut pods: Vec<PodRun> = fetch_all!(tenant.tx, running, tenant.name, &text.pattern, limit);
     if pods.len() <= MAX_RESULTS {
-        let scanned = last_ended_pods(transaction, "TRUE", "$4");
-        let named = last_ended_pods(transaction, "p.pod = $5", "$3");
+        let scanned = last_ended_pods(tenant.tx, "TRUE", "$4");
+        let named = last_ended_pods(tenant.tx, "p.pod = $5", "$3");
         let ended =
             select(format!("{PODS} {scanned} AND p.pod <> $5 AND {matches} UNION ALL {PODS} {named}"));
-        let share = scanned_per_environment(transaction, organization).await?;
-        pods.append(&mut fetch_all!(
-            transaction,
-            ended,
-            organization,
-            &text.pattern,
-            limit,
-            share,
-            &text.text
-        ));
+        let share = scanned_per_environment(tenant).await?;
+        pods.append(&mut fetch_all!(tenant.tx, ended, tenant.name, &text.pattern, limit, share, &text.text));
     }
     Ok(AtMost::from_rows(MAX_RESULTS, pods))
 }
@@ -204,8 +187,7 @@ pub async fn pods(
 /// The artifacts that were built from commits with this prefix of hex digits, each with its commit: by their origin, or
 /// as pipelines reported them in trails of the commit. With `flow`: only artifacts of this flow.
 pub async fn artifacts_of_commit(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     commit: &str,
     flow: Option<&str>,
 ) -> Result<AtMost<(String, Fingerprint)>, Error> {
@@ -226,8 +208,8 @@ pub async fn artifacts_of_commit(
                                  WHERE f.organization = $1 AND f.flow = $8 AND f.fingerprint = b.fingerprint)
         ORDER BY b.commit_sha, b.fingerprint LIMIT $9";
     let first: String = commit.chars().take(40).collect();
-    let built = on!(transaction, |connection| {
-        let select = sqlx::query(SELECT).bind(organization).bind(commit).bind(format!("{commit}g"));
+    let built = on!(tenant.tx, |connection| {
+        let select = sqlx::query(SELECT).bind(tenant.name).bind(commit).bind(format!("{commit}g"));
         let select = select.bind(&first).bind(format!("{first}g")).bind(commit_pattern(commit));
         let select = select.bind(format!("%{}%", literal(&format!("\"git_commit\":\"{commit}"))));
         let select = select.bind(flow.unwrap_or_default()).bind(one_more_than(MAX_RESULTS));
@@ -237,11 +219,7 @@ pub async fn artifacts_of_commit(
 }
 
 /// The trails of commits with this prefix of hex digits, newest first.
-pub async fn trails_of_commit(
-    transaction: &mut Transaction,
-    organization: &str,
-    commit: &str,
-) -> Result<AtMost<Trail>, Error> {
+pub async fn trails_of_commit(tenant: &mut Tenant<'_>, commit: &str) -> Result<AtMost<Trail>, Error> {
     // As in `find_artifacts_of_commit`. The index has the first 40 digits; a hash may be longer.
     const SELECT: &str = "
         SELECT flow, name FROM trails
@@ -250,9 +228,9 @@ pub async fn trails_of_commit(
         ORDER BY created_at DESC, id DESC LIMIT $5";
     let prefix: String = commit.chars().take(40).collect();
     let rows = fetch_all!(
-        transaction,
+        tenant.tx,
         SELECT,
-        organization,
+        tenant.name,
         &prefix,
         format!("{prefix}g"),
         commit_pattern(commit),
@@ -262,57 +240,44 @@ pub async fn trails_of_commit(
 }
 
 /// The environments with a matching name.
-pub async fn environments(
-    transaction: &mut Transaction,
-    organization: &str,
-    text: &SearchText,
-) -> Result<AtMost<String>, Error> {
-    let matches = contains_text(transaction, "e.name");
+pub async fn environments(tenant: &mut Tenant<'_>, text: &SearchText) -> Result<AtMost<String>, Error> {
+    let matches = contains_text(tenant.tx, "e.name");
     let select = AssertSqlSafe(format!(
         "SELECT e.name FROM environments e WHERE e.organization = $1 AND e.archived_at IS NULL AND {matches} ORDER BY e.name LIMIT $3"
     ));
-    let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
+    let rows = fetch_scalars!(tenant.tx, select, tenant.name, &text.pattern, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
 /// The flows with a matching name.
-pub async fn flows(
-    transaction: &mut Transaction,
-    organization: &str,
-    text: &SearchText,
-) -> Result<AtMost<String>, Error> {
-    let matches = contains_text(transaction, "f.name");
+pub async fn flows(tenant: &mut Tenant<'_>, text: &SearchText) -> Result<AtMost<String>, Error> {
+    let matches = contains_text(tenant.tx, "f.name");
     let select = AssertSqlSafe(format!(
         "SELECT f.name FROM flows f WHERE f.organization = $1 AND {matches} ORDER BY f.name LIMIT $3"
     ));
-    let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
+    let rows = fetch_scalars!(tenant.tx, select, tenant.name, &text.pattern, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
 /// The open repositories with a matching name.
-pub async fn repositories(
-    transaction: &mut Transaction,
-    organization: &str,
-    text: &SearchText,
-) -> Result<AtMost<String>, Error> {
-    let matches = contains_text(transaction, "r.name");
+pub async fn repositories(tenant: &mut Tenant<'_>, text: &SearchText) -> Result<AtMost<String>, Error> {
+    let matches = contains_text(tenant.tx, "r.name");
     let select = AssertSqlSafe(format!(
         "SELECT DISTINCT r.name FROM repositories r
          WHERE r.organization = $1 AND r.closed_at IS NULL AND {matches} ORDER BY r.name LIMIT $3"
     ));
-    let rows = fetch_scalars!(transaction, select, organization, &text.pattern, one_more_than(MAX_RESULTS));
+    let rows = fetch_scalars!(tenant.tx, select, tenant.name, &text.pattern, one_more_than(MAX_RESULTS));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }
 
 /// The trails with a matching name, and the latest trails of flows with a matching name, newest first, without those
 /// that are listed elsewhere.
 pub async fn trails(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     text: &SearchText,
     elsewhere: &[Trail],
 ) -> Result<AtMost<Trail>, Error> {
-    let (flow_matches, matches) = (contains_text(transaction, "f.name"), contains_text(transaction, "name"));
+    let (flow_matches, matches) = (contains_text(tenant.tx, "f.name"), contains_text(tenant.tx, "name"));
     // The matching flows with the newest trails, each with the start of its oldest trail within the limit.
     let select = AssertSqlSafe(format!(
         "WITH named AS MATERIALIZED (
@@ -335,7 +300,7 @@ pub async fn trails(
     ));
     let limit = one_more_than(MAX_RESULTS + elsewhere.len());
     let mut rows: Vec<Trail> =
-        fetch_all!(transaction, select, organization, &text.pattern, limit, MAX_SCANNED, &text.text);
+        fetch_all!(tenant.tx, select, tenant.name, &text.pattern, limit, MAX_SCANNED, &text.text);
     rows.retain(|trail| !elsewhere.contains(trail));
     Ok(AtMost::from_rows(MAX_RESULTS, rows))
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::database::columns::Micros;
 use crate::database::rows::{Bytes, converted, rows};
-use crate::{Error, Transaction};
+use crate::{Error, Tenant};
 use model::{Fingerprint, Timestamp};
 
 /// A digest in an environment. The columns in the order of `list`.
@@ -55,8 +55,7 @@ macro_rules! first_runs {
 /// The runs of the first digests after one: those that run, or that ended at or after `since`. There are at most `limit`, or
 /// those of one digest: an image of every cluster runs in thousands of environments.
 pub async fn list(
-    transaction: &mut Transaction,
-    organization: &str,
+    tenant: &mut Tenant<'_>,
     after: Option<Fingerprint>,
     since: Option<Timestamp>,
     limit: i64,
@@ -64,16 +63,16 @@ pub async fn list(
     let after = after.map_or(Vec::new(), |digest| digest.bytes().to_vec());
     let mut first = async |last: Fingerprint, most: i64| -> Result<_, Error> {
         let running: Vec<DigestRun> =
-            first_runs!(&mut *transaction, "r.ended_at IS NULL", "r.ended_at, r.fingerprint", |query| {
-                query.bind(organization).bind(&after).bind(last).bind(most)
+            first_runs!(tenant.tx, "r.ended_at IS NULL", "r.ended_at, r.fingerprint", |query| {
+                query.bind(tenant.name).bind(&after).bind(last).bind(most)
             });
         // Without `since`, ended ones are not read.
         let Some(since) = since else { return Ok([running, Vec::new()]) };
         let ended = first_runs!(
-            &mut *transaction,
+            tenant.tx,
             "r.ended_at IS NOT NULL AND r.ended_at + 0 >= $5",
             "r.fingerprint",
-            |query| query.bind(organization).bind(&after).bind(last).bind(most).bind(since)
+            |query| query.bind(tenant.name).bind(&after).bind(last).bind(most).bind(since)
         );
         Ok([running, ended])
     };

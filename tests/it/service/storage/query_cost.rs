@@ -182,7 +182,7 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
     let (absent, ended) = (SearchText::new("nowhere"), SearchText::new("often"));
     let cart = PackageName::new("cart");
     let found =
-        store::packages::containing(&mut store.read().await.unwrap(), "acme", None, &cart).await.unwrap();
+        store::packages::containing(&mut store.read().await.unwrap().of("acme"), None, &cart).await.unwrap();
     assert_eq!(found.packages.values().map(BTreeSet::len).collect::<Vec<_>>(), [1]);
     let of_artifact = Filter { fingerprint: Some(artifact), ..Filter::default() };
     count! {
@@ -225,17 +225,17 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "retention: attachments": read, |t| store::retention::expired_attachments(t, Timestamp::from_micros(0));
         "retention: audit log": write, |t| store::retention::remove_audit(t, Timestamp::from_micros(0), Timestamp::from_micros(0));
         "retention: notifications": write, |t| store::retention::remove_notifications(t, Timestamp::from_micros(0));
-        "digests in use": read, |t| store::artifacts::digests::list(t.tx, t.name, None, None, 1_000);
-        "packages: of what runs": read, |t| store::packages::containing(t.tx, t.name, None, &cart);
-        "packages: where it runs": read, |t| store::packages::runs(t.tx, t.name, None, &one());
-        "search: a digest": read, |t| store::search::artifacts(t.tx, t.name, artifact, artifact);
-        "search: an image by its name": read, |t| store::search::images(t.tx, t.name, &ended);
-        "search: a pod by its name": read, |t| store::search::pods(t.tx, t.name, &ended);
-        "search: images": read, |t| store::search::images(t.tx, t.name, &absent);
-        "search: pods": read, |t| store::search::pods(t.tx, t.name, &absent);
-        "search: trails": read, |t| store::search::trails(t.tx, t.name, &absent, &[]);
-        "search: flows": read, |t| store::search::flows(t.tx, t.name, &absent);
-        "search: commits": read, |t| store::search::artifacts_of_commit(t.tx, t.name, "0123456", None);
+        "digests in use": read, |t| store::artifacts::digests::list(t, None, None, 1_000);
+        "packages: of what runs": read, |t| store::packages::containing(t, None, &cart);
+        "packages: where it runs": read, |t| store::packages::runs(t, None, &one());
+        "search: a digest": read, |t| store::search::artifacts(t, artifact, artifact);
+        "search: an image by its name": read, |t| store::search::images(t, &ended);
+        "search: a pod by its name": read, |t| store::search::pods(t, &ended);
+        "search: images": read, |t| store::search::images(t, &absent);
+        "search: pods": read, |t| store::search::pods(t, &absent);
+        "search: trails": read, |t| store::search::trails(t, &absent, &[]);
+        "search: flows": read, |t| store::search::flows(t, &absent);
+        "search: commits": read, |t| store::search::artifacts_of_commit(t, "0123456", None);
         "flows": read, |t| store::flows::list(t, FlowFilter::Part(""), Some(Page::default()));
         "number of flows": read, |t| store::flows::count(t, FlowFilter::Name("cart"));
         "artifacts of a flow": read, |t| store::artifacts::flows::of_flow(t, "cart", Page::default());
@@ -249,8 +249,8 @@ async fn steps(store: &Store) -> Vec<(&'static str, u64)> {
         "attestations of an artifact by name": read,
             |t| store::attestations::details::named_of_artifact(t, "cart", artifact, "unit");
         "tags of environments": read, |t| store::tags::of_environments(t, None);
-        "search: commits in a flow": read, |t| store::search::artifacts_of_commit(t.tx, t.name, "0123456", Some("cart"));
-        "search: trails of commits": read, |t| store::search::trails_of_commit(t.tx, t.name, "0123456");
+        "search: commits in a flow": read, |t| store::search::artifacts_of_commit(t, "0123456", Some("cart"));
+        "search: trails of commits": read, |t| store::search::trails_of_commit(t, "0123456");
     }
     all
 }
@@ -446,8 +446,8 @@ async fn search_on_postgresql_reads_only_the_latest_rows() {
     let store = Store::open(&database.url().parse().unwrap(), DatabaseTimeouts::default()).await.unwrap();
     let mut transaction = store.read().await.unwrap();
     let absent = SearchText::new("nowhere");
-    assert!(store::search::images(&mut transaction, "acme", &absent).await.unwrap().listed.is_empty());
-    assert!(store::search::pods(&mut transaction, "acme", &absent).await.unwrap().listed.is_empty());
+    assert!(store::search::images(&mut transaction.of("acme"), &absent).await.unwrap().listed.is_empty());
+    assert!(store::search::pods(&mut transaction.of("acme"), &absent).await.unwrap().listed.is_empty());
     let Transaction::Postgres(connection) = &mut transaction else { panic!("expected PostgreSQL") };
     let read = "SELECT relname::text, COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
                 FROM pg_stat_xact_user_tables WHERE relname IN ('artifact_runs', 'pod_runs')";

@@ -71,7 +71,7 @@ pub(crate) struct FoundPackage {
     /// The name of the image
     pub(super) image: String,
     pub(super) fingerprint: Fingerprint,
-    pub(super) package: PackageFields,
+    pub(super) package: StoredPackage,
     /// Whether the version could not be compared with the requested one: unknown, or of an ecosystem without a known order
     pub(super) is_unclear: bool,
     /// Since when the environment runs the image
@@ -80,17 +80,6 @@ pub(crate) struct FoundPackage {
     pub(super) git_commit: Option<String>,
     pub(super) commit_url: Option<String>,
     pub(super) html_url: String,
-}
-
-/// A package as its bill of materials names it; empty fields are unknown.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct PackageFields {
-    /// The type of its package URL, such as `maven`
-    pub(super) purl_type: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) version: String,
-    pub(super) purl: String,
 }
 
 impl PackageQuery {
@@ -140,14 +129,15 @@ impl FoundPackages {
         let now = site.now();
         let at = query.at.unwrap_or(now);
         let mut transaction = site.store.read().await?;
+        let tenant = &mut transaction.of(organization);
         let SearchedImages { running, with_bill, packages: mut images } =
-            store::packages::containing(&mut transaction, organization, query.at, &query.name).await?;
+            store::packages::containing(tenant, query.at, &query.name).await?;
         let ids = images.values().flatten().copied().collect();
         let mut packages: HashMap<Uuid, (StoredPackage, Answer)> = HashMap::new();
-        for package in store::packages::named(&mut transaction, organization, ids, &query.name).await? {
+        for package in store::packages::named(tenant, ids, &query.name).await? {
             let answer = query.check(&package);
             if answer != Answer::No {
-                packages.insert(package.id(), (package, answer));
+                packages.insert(package.id, (package, answer));
             }
         }
         images.retain(|_, ids| {
@@ -155,7 +145,7 @@ impl FoundPackages {
             !ids.is_empty()
         });
         let matching = images.keys().copied().collect();
-        let runs = store::packages::runs(&mut transaction, organization, query.at, &matching).await?;
+        let runs = store::packages::runs(tenant, query.at, &matching).await?;
         let mut found: Vec<(Position, &ImageRun)> = Vec::new();
         for run in &runs {
             let position = |package: &Uuid| Position {
@@ -174,7 +164,6 @@ impl FoundPackages {
         let next = found.last().filter(|_| !is_last).map(|(last, _)| last.to_string());
 
         let shown: BTreeSet<Fingerprint> = found.iter().map(|(_, run)| run.fingerprint).collect();
-        let tenant = &mut transaction.of(organization);
         let known = store::artifacts::flows::known(tenant, &shown).await?;
         let mut in_environments: BTreeMap<Uuid, BTreeSet<Fingerprint>> = BTreeMap::new();
         for (_, run) in &found {
@@ -186,9 +175,7 @@ impl FoundPackages {
             workloads.insert(id, owners);
         }
         let without_history = match query.at {
-            Some(at) => {
-                store::packages::environments_without_history(&mut transaction, organization, at).await?
-            }
+            Some(at) => store::packages::environments_without_history(tenant, at).await?,
             None => 0,
         };
         drop(transaction);
@@ -210,7 +197,7 @@ impl FoundPackages {
                     .collect(),
                 image: run.image.clone(),
                 fingerprint: run.fingerprint,
-                package: package.into(),
+                package: package.clone(),
                 is_unclear: *answer == Answer::Unclear,
                 started_at: run.started_at,
                 git_commit: commit.map(str::to_owned),
@@ -227,13 +214,6 @@ impl FoundPackages {
             images_without_bill: running - with_bill,
             environments_without_history: without_history,
         })
-    }
-}
-
-impl From<&StoredPackage> for PackageFields {
-    fn from(package: &StoredPackage) -> Self {
-        let StoredPackage { purl_type, namespace, name, version, purl, .. } = package.clone();
-        Self { purl_type, namespace, name, version, purl }
     }
 }
 

@@ -99,8 +99,8 @@ pub(crate) async fn search(
     let mut transaction = site.store.read().await?;
     let tenant = &mut transaction.of(&organization);
     let (first, last) = Fingerprint::range(prefix.as_str()).ok_or_else(Problem::defect)?;
-    let found = store::search::artifacts(tenant.tx, tenant.name, first, last).await?;
-    let built = store::search::artifacts_of_commit(tenant.tx, tenant.name, prefix.as_str(), None).await?;
+    let found = store::search::artifacts(tenant, first, last).await?;
+    let built = store::search::artifacts_of_commit(tenant, prefix.as_str(), None).await?;
     let fingerprints: BTreeSet<Fingerprint> =
         found.listed.iter().map(|artifact| artifact.fingerprint).collect();
     let commits: BTreeSet<&String> = built.listed.iter().map(|(commit, _)| commit).collect();

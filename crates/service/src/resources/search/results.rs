@@ -27,27 +27,26 @@ impl SearchResults {
     pub(crate) async fn read(tenant: &mut Tenant<'_>, query: &str) -> Result<Self, Error> {
         let text = SearchText::new(query);
         let mut found = Self {
-            environments: store::search::environments(tenant.tx, tenant.name, &text).await?,
+            environments: store::search::environments(tenant, &text).await?,
             digests: AtMost::default(),
             built: AtMost::default(),
             trails_of_commits: AtMost::default(),
-            images: store::search::images(tenant.tx, tenant.name, &text).await?,
-            pods: store::search::pods(tenant.tx, tenant.name, &text).await?,
-            flows: store::search::flows(tenant.tx, tenant.name, &text).await?,
-            repositories: store::search::repositories(tenant.tx, tenant.name, &text).await?,
+            images: store::search::images(tenant, &text).await?,
+            pods: store::search::pods(tenant, &text).await?,
+            flows: store::search::flows(tenant, &text).await?,
+            repositories: store::search::repositories(tenant, &text).await?,
             trails: AtMost::default(),
         };
         if let Some((first, last)) = digest(query).and_then(|digits| Fingerprint::range(&digits)) {
-            found.digests = store::search::artifacts(tenant.tx, tenant.name, first, last).await?;
+            found.digests = store::search::artifacts(tenant, first, last).await?;
         }
         if let Some(commit) = digits(query) {
-            found.built = store::search::artifacts_of_commit(tenant.tx, tenant.name, &commit, None).await?;
-            found.trails_of_commits =
-                store::search::trails_of_commit(tenant.tx, tenant.name, &commit).await?;
+            found.built = store::search::artifacts_of_commit(tenant, &commit, None).await?;
+            found.trails_of_commits = store::search::trails_of_commit(tenant, &commit).await?;
         }
         // A trail may be named by its commit.
         let of_commits = &found.trails_of_commits.listed;
-        found.trails = store::search::trails(tenant.tx, tenant.name, &text, of_commits).await?;
+        found.trails = store::search::trails(tenant, &text, of_commits).await?;
         Ok(found)
     }
 }

@@ -73,7 +73,8 @@ pub(crate) async fn list_digests(
     }
     let after = parameters.parsed("after")?;
     let mut transaction = site.store.read().await?;
-    let page = store::artifacts::digests::list(&mut transaction, &organization, after, since, limit).await?;
+    let page =
+        store::artifacts::digests::list(&mut transaction.of(&organization), after, since, limit).await?;
     let fingerprints = page.runs.iter().map(|run| run.fingerprint).collect();
     let listed =
         store::image_indexes::listed_manifests(&mut transaction.of(&organization), &fingerprints).await?;

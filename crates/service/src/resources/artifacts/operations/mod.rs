@@ -157,7 +157,7 @@ pub(crate) async fn get_artifacts_of_commit(
     let commit = prefix.as_str();
     let mut transaction = site.store.read().await?;
     let built =
-        store::search::artifacts_of_commit(&mut transaction, &organization, commit, Some(flow.as_str()))
+        store::search::artifacts_of_commit(&mut transaction.of(&organization), commit, Some(flow.as_str()))
             .await?;
     if let Some(most) = built.cut_at() {
         let expected =

@@ -134,7 +134,7 @@ impl Bill {
         file: Fingerprint,
     ) -> Result<(), store::Error> {
         match self {
-            Self::Read(document) => store::packages::insert(tenant.tx, tenant.name, file, document).await,
+            Self::Read(document) => store::packages::insert(tenant, file, document).await,
             Self::Other | Self::Unreadable(_) => Ok(()),
         }
     }
