@@ -552,6 +552,7 @@ CREATE INDEX attachments_created ON attachments (organization, created_at, sha25
 -- Attached files that are bills of materials, and their packages.
 CREATE TABLE bills (
     organization TEXT NOT NULL,
+    -- The first half of the hash.
     id UUID NOT NULL,
     -- Of the attached file.
     sha256 BYTEA NOT NULL,
@@ -708,11 +709,17 @@ CREATE TABLE latest_attestations (
     is_compliant BOOLEAN NOT NULL,
     kind TEXT NOT NULL,
     trail UUID NOT NULL,
+    -- The first half of the hash of its attachment, as in bills: if it is one, also if it is read later.
+    attachment UUID,
     PRIMARY KEY (organization, fingerprint, flow, name),
     FOREIGN KEY (organization, attestation) REFERENCES attestations (organization, id)
 );
 
 CREATE INDEX latest_attestations_of_trail ON latest_attestations (organization, trail);
+
+-- With all columns of its query: a search reads the bills of all that runs.
+CREATE INDEX latest_attestations_attached ON latest_attestations (organization, fingerprint, attachment)
+    WHERE attachment IS NOT NULL;
 
 -- The authors of commits that flows name for artifacts: each with the first attestation or report that does.
 CREATE TABLE artifact_authors (

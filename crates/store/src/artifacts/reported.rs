@@ -164,7 +164,8 @@ async fn attestations_by_name(
     name: &str,
 ) -> Result<Vec<UnlinkedRow>, Error> {
     const SELECT: &str = "
-        SELECT id, flow, trail, name, kind, is_compliant, created_at, targets, git_commit_info FROM attestations a
+        SELECT id, flow, trail, name, kind, is_compliant, created_at, targets, git_commit_info, attachment
+        FROM attestations a
         WHERE organization = $1 AND trail = $2 AND targets <> '[]'
           AND NOT EXISTS (SELECT 1 FROM attested_artifacts x
                           WHERE x.organization = a.organization AND x.attestation = a.id)";

@@ -30,6 +30,8 @@ pub(crate) struct AttestedBy {
     pub(crate) kind: String,
     pub(crate) is_compliant: bool,
     pub(crate) created_at: Timestamp,
+    /// The hash of its attachment.
+    pub(crate) attachment: Option<Fingerprint>,
 }
 
 /// When any of these artifacts was last attested or reported, in any flow. Later requests get later times, whatever the clocks
@@ -52,10 +54,11 @@ pub(crate) async fn record(
     insert!(
         tenant.tx,
         "INSERT INTO latest_attestations (organization, fingerprint, flow, name, attestation, created_at,
-                                          is_compliant, kind, trail) ",
+                                          is_compliant, kind, trail, attachment) ",
         " ON CONFLICT (organization, fingerprint, flow, name) DO UPDATE
           SET attestation = excluded.attestation, created_at = excluded.created_at,
-              is_compliant = excluded.is_compliant, kind = excluded.kind, trail = excluded.trail
+              is_compliant = excluded.is_compliant, kind = excluded.kind, trail = excluded.trail,
+              attachment = excluded.attachment
           WHERE (excluded.created_at, excluded.attestation)
               > (latest_attestations.created_at, latest_attestations.attestation)",
         artifacts,
@@ -67,6 +70,7 @@ pub(crate) async fn record(
                 .push_bind(by.id)
                 .push_bind(by.created_at.micros());
             values.push_bind(by.is_compliant).push_bind(by.kind.as_str()).push_bind(by.trail);
+            values.push_bind(by.attachment.map(crate::packages::first_half));
         }
     );
     Ok(())

@@ -256,6 +256,7 @@ pub async fn insert(
         kind: new.kind.to_owned(),
         is_compliant: new.passes == Some(true),
         created_at: at,
+        attachment: new.attachment.map(|(sha256, _)| sha256),
     };
     crate::attestations::latest::record(tenant, new.artifacts, &attested).await?;
     let added = AddedBy { flow: new.flow, trail: Some(trail.id), report: None, at };

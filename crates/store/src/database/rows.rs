@@ -93,66 +93,6 @@ macro_rules! rows {
 }
 pub(crate) use rows;
 
-/// As [`rows`], for the keys that `IN` gets as `$1`; the `SELECT` ends with the column of the keys:
-/// `rows_of!(tx, "hex(id), name", "SELECT id, name FROM … WHERE organization = $2 AND id", ids, |query| query.bind(…))`.
-macro_rules! rows_of {
-    ($transaction:expr, $columns:literal, $select:expr, $keys:expr, |$query:ident| $bind:expr) => {
-        match $transaction {
-            $crate::Transaction::Sqlite(transaction) => {
-                let keys: Vec<String> = $keys.map($crate::database::rows::Key::hex).collect();
-                let $query = sqlx::query(concat!(
-                    "SELECT json_group_array(json_array(",
-                    $columns,
-                    ")) FROM (",
-                    $select,
-                    " IN (SELECT unhex(value) FROM json_each($1)))"
-                ))
-                .bind($crate::database::columns::json(&keys)?);
-                let row = $bind.fetch_one(&mut **transaction).await?;
-                let json: &str = sqlx::Row::try_get(&row, 0)?;
-                serde_json::from_str(json).map_err(|_| $crate::Error::Unreadable("rows"))?
-            }
-            $crate::Transaction::Postgres(transaction) => {
-                let keys: Vec<_> = $keys.map($crate::database::rows::Key::value).collect();
-                let $query = sqlx::query(concat!($select, " = ANY($1)")).bind(keys);
-                $bind
-                    .fetch_all(&mut **transaction)
-                    .await
-                    .and_then($crate::database::from_row::all_from_rows)?
-            }
-        }
-    };
-}
-pub(crate) use rows_of;
-
-/// A key of [`rows_of`].
-pub(crate) trait Key {
-    /// What PostgreSQL has arrays of.
-    type Value;
-    fn value(self) -> Self::Value;
-    fn hex(self) -> String;
-}
-
-impl Key for Uuid {
-    type Value = Self;
-    fn value(self) -> Self {
-        self
-    }
-    fn hex(self) -> String {
-        self.simple().to_string()
-    }
-}
-
-impl Key for Fingerprint {
-    type Value = Vec<u8>;
-    fn value(self) -> Vec<u8> {
-        self.bytes().to_vec()
-    }
-    fn hex(self) -> String {
-        self.to_string()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -145,6 +145,23 @@ async fn bill_of_a_platform_counts_for_its_image_index(database: Database) {
     assert_eq!(found(&service, "name=log4j-core").await, ["prod b 2.14.1"]);
 }
 
+async fn bill_of_a_name_counts_for_the_artifact_that_is_reported_later(database: Database) {
+    let service = TestService::start(database).await;
+    let data = json!({"attestation_name": "sbom", "is_compliant": true, "target_artifacts": ["image"]});
+    let form = form(&data).part("attachment_file", Part::text(bill(&[LOG4J_OLD])).file_name("bom.json"));
+    let attest =
+        service.request(Method::POST, ATTESTER, "/attestations/acme/cart/trail/t/sbom").multipart(form);
+    Response::from_request(attest).await.expect(201);
+    service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    assert_eq!(found(&service, "name=log4j-core").await, [""; 0]);
+    let artifact = json!({"fingerprint": digest('a'), "filename": "cart:1", "git_commit": "c".repeat(40),
+                          "build_url": "https://ci.example.com/1", "trail_name": "t", "template_reference_name": "image"});
+    let request = service.request(Method::POST, ATTESTER, "/artifacts/acme/cart");
+    let request = request.header("Content-Type", "application/json").body(artifact.to_string());
+    Response::from_request(request).await.expect(201);
+    assert_eq!(found(&service, "name=log4j-core").await, ["prod a 2.14.1"]);
+}
+
 async fn packages_are_listed_page_by_page(database: Database) {
     let service = TestService::start(database).await;
     let purls: Vec<_> = (0..250).map(|n| format!("pkg:npm/cart@1.0.{n}")).collect();
@@ -218,14 +235,21 @@ async fn packages_are_removed_with_the_file(database: Database) {
     .await;
     assert_eq!(service.database.rows("SELECT format FROM bills").await, ["CycloneDX 1.6"]);
     // The file is read again.
-    attest(&service, "sbom", "old", 'a', bill(&[LOG4J_OLD, LOG4J_NEW])).await;
+    service.report(ADMIN, "prod", report(&[pod("p", "cart:1", 'a')])).await.expect(201);
+    assert_eq!(found(&service, "name=log4j-core").await, ["prod a 2.24.0"]);
+    attest(&service, "sbom", "old", 'b', bill(&[LOG4J_OLD, LOG4J_NEW])).await;
     assert_eq!(service.database.rows(versions).await, ["2.14.1", "2.24.0"]);
+    // Also for what was attested before the removal.
+    let mut listed = found(&service, "name=log4j-core").await;
+    listed.sort();
+    assert_eq!(listed, ["prod a 2.14.1", "prod a 2.24.0"]);
 }
 
 crate::service::on_both!(
     package_is_found_where_its_image_runs,
     package_is_found_at_a_time_of_the_past,
     bill_of_a_platform_counts_for_its_image_index,
+    bill_of_a_name_counts_for_the_artifact_that_is_reported_later,
     packages_are_listed_page_by_page,
     packages_are_removed_with_the_file,
 );

@@ -144,8 +144,8 @@ impl FoundPackages {
             ids.retain(|id| packages.contains_key(id));
             !ids.is_empty()
         });
-        let matching = images.keys().copied().collect();
-        let runs = store::packages::runs(tenant, query.at, &matching).await?;
+        let runs =
+            if images.is_empty() { Vec::new() } else { store::packages::runs(tenant, query.at).await? };
         let mut found: Vec<(Position, &ImageRun)> = Vec::new();
         for run in &runs {
             let position = |package: &Uuid| Position {
