@@ -20,6 +20,7 @@ use model::{Fingerprint, Timestamp};
 
 /// A package as its bill of materials names it; empty fields are unknown.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow, utoipa::ToSchema)]
+#[schema(as = PackageFields)]
 pub struct StoredPackage {
     #[serde(skip)]
     pub id: Uuid,
